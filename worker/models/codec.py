@@ -10,11 +10,22 @@ The same name or id always becomes the same one, so that a call and its result s
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from worker.conversation.messages import Assistant
+from worker.conversation.messages import (
+    Assistant,
+    Message,
+    ToolCall,
+    ToolResult,
+    Usage,
+    User,
+    is_same_id,
+)
 from worker.conversation.model import StopReason
+
+T = TypeVar("T")
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 UNKNOWN = "unknown"
@@ -37,6 +48,11 @@ class Slice(NamedTuple):
     value: Any
     text: str
     end: int
+
+    @property
+    def type(self) -> Any:
+        """What an object states as its type."""
+        return self.value.get("type")
 
 
 def _refuse_constant(constant: str) -> NoReturn:
@@ -158,25 +174,38 @@ def make_call_id(call_id: str, allowed: re.Pattern[str]) -> str:
     return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
-def find_own_wire(message: Assistant, origin: str, *, bare: bool) -> str | None:
-    """Return the wire form in which the model `origin` gave this answer, to be sent back verbatim;
-    None if another model gave it, or if the request is to be `bare`."""
-    wire = message.wire
-    return wire.content if wire and wire.origin == origin and not bare else None
+def copy_own_wire(
+    message: Assistant, origin: str, bare: bool, copy: Callable[[Assistant, str], T | None]
+) -> T | None:
+    """Return what `copy` makes of the wire form of an answer of the model `origin`.
+
+    None if another model gave it, if the request is to be `bare`, or if it cannot be sent back:
+    then `copy` returns None or raises ValueError.
+    """
+    if bare or message.wire is None or message.wire.origin != origin:
+        return None
+    try:
+        return copy(message, message.wire.content)
+    except ValueError:
+        return None
 
 
 def parse_parts(text: str, name: str) -> list[Slice]:
     """Parse a JSON array of parts. Raises ValueError, with the `name` of a part, if one is not an
     object with a type."""
     parts = parse_elements(text)
-    if not all(isinstance(part.value, dict) and isinstance(get_type(part), str) for part in parts):
+    if not all(isinstance(part.value, dict) and isinstance(part.type, str) for part in parts):
         raise ValueError(f"{name} is not an object with a type")
     return parts
 
 
-def get_type(part: Slice) -> Any:
-    """Return the type of a part."""
-    return part.value.get("type")
+def read_texts(texts: Iterable[Any], name: str) -> list[str]:
+    """Return the texts that are not empty. Raises ValueError, with the `name` of a part, if one is
+    no text."""
+    found = list(texts)
+    if not all(isinstance(text, str) for text in found):
+        raise ValueError(f"{name} has no text")
+    return [repair_surrogates(text) for text in found if text]
 
 
 def select_parts(
@@ -191,7 +220,86 @@ def select_parts(
         return []
     kept = list(parts)
     if stop not in _RUNNABLE:
-        kept = [part for part in kept if get_type(part) != call]
-        while kept and get_type(kept[-1]) in thinking:
+        kept = [part for part in kept if part.type != call]
+        while kept and kept[-1].type in thinking:
             kept.pop()
     return kept
+
+
+# ------------------------------------------------------------------------------- OpenAI's two wires
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An answer as it is sent back. `ids` maps our ids of the calls to the ids in `json`."""
+
+    json: bytes
+    ids: Mapping[str, str]
+
+
+def split_side(side: Sequence[Message]) -> tuple[list[ToolResult], list[str]]:
+    """Split a side into results, which must directly follow their calls, and the texts after
+    them."""
+    results = [message for message in side if isinstance(message, ToolResult)]
+    texts = [message.text for message in side if isinstance(message, User)]
+    return results, [text for text in texts if text.strip()] or ["(empty)"] * bool(texts)
+
+
+def get_result_text(result: ToolResult) -> str:
+    """Return a result's text; these APIs have no flag for errors."""
+    content = result.content if result.content.strip() else "(no output)"
+    return f"ERROR: {content}" if result.is_error else content
+
+
+def repair_arguments(text: str) -> str:
+    """Return the arguments, or {} if they are not an object. Several servers parse every call of
+    the history, so a call that does not parse would make all later requests fail."""
+    try:
+        return text if isinstance(parse_json(text), dict) else "{}"
+    except ValueError:
+        return "{}"
+
+
+def do_calls_match(message: Assistant, sent_calls: Sequence[tuple[Any, Any, Any]]) -> bool:
+    """Whether the verbatim calls, as (id, name, arguments), have the ids of `message`'s calls,
+    valid names, and arguments as text."""
+    return len(sent_calls) == len(message.calls) and all(
+        is_same_id(call.id, call_id)
+        and isinstance(name, str)
+        and TOOL_NAME.fullmatch(name)
+        and isinstance(arguments, str)
+        for call, (call_id, name, arguments) in zip(message.calls, sent_calls, strict=True)
+    )
+
+
+def parse_tool_calls(calls: Iterable[tuple[Any, Any, Any]]) -> tuple[ToolCall, ...]:
+    """Parse the id, name and arguments of each call of an answer. Raises ValueError if one cannot
+    be a call.
+
+    Some servers give calls no id, or the same id to all; an id is then made from the call itself.
+    Some give the arguments as JSON, not as its text.
+    """
+    parsed: dict[str, ToolCall] = {}
+    for number, (call_id, name, arguments) in enumerate(calls):
+        if not isinstance(arguments, str):
+            arguments = "" if arguments is None else dump_json(arguments).decode()
+        name = read_tool_name(name)
+        if not isinstance(call_id, str) or not call_id or call_id in parsed:
+            seed = f"{number} {name} {arguments}".encode("utf-8", "surrogatepass")
+            call_id = f"call_{hashlib.sha256(seed).hexdigest()[:24]}"
+        parsed[call_id] = ToolCall(call_id, name, arguments)
+    return tuple(parsed.values())
+
+
+def parse_usage(usage: Any, question: str, answer: str) -> Usage:
+    """Return the tokens as billed. The fields are "<question>_tokens", "<answer>_tokens" and their
+    details; cached tokens are part of the former, reasoning of the latter."""
+    read = get_count(usage, f"{question}_tokens_details", "cached_tokens")
+    written = get_count(usage, f"{question}_tokens_details", "cache_write_tokens")
+    return Usage(
+        uncached_input=max(0, get_count(usage, f"{question}_tokens") - read - written),
+        cache_read=read,
+        cache_write=written,
+        output=get_count(usage, f"{answer}_tokens"),
+        reasoning=get_count(usage, f"{answer}_tokens_details", "reasoning_tokens"),
+    )

@@ -6,8 +6,7 @@ turn's calls are together. Each canonical message is encoded once; a request joi
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -17,8 +16,8 @@ from worker.conversation.messages import (
     Message,
     ToolCall,
     ToolResult,
-    ToolSpec,
     Usage,
+    User,
     group_messages,
     put_results_first,
 )
@@ -27,8 +26,8 @@ from worker.models.base import Decoded, WireTarget
 from worker.models.codec import (
     REMEMBERED,
     Slice,
+    copy_own_wire,
     dump_json,
-    find_own_wire,
     get_count,
     get_value,
     join_array,
@@ -37,6 +36,7 @@ from worker.models.codec import (
     parse_elements,
     parse_json,
     parse_members,
+    read_texts,
     read_tool_name,
     repair_surrogates,
 )
@@ -94,43 +94,40 @@ class GenerateContent:
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Return the body. System text, tools and limits come first: they stay the same in a
         session."""
+        fields: dict[str, Any] = dict(self._target.head)
+        if request.system:
+            fields["systemInstruction"] = {"parts": [{"text": request.system}]}
+        if request.tools:
+            declared: list[dict[str, Any]] = []
+            for spec in request.tools:
+                declared.append({"name": _make_name(spec.name), "description": spec.description})
+                if spec.parameters.get("properties"):  # without arguments there is no schema at all
+                    declared[-1]["parametersJsonSchema"] = dict(spec.parameters)
+            fields["tools"] = [{"functionDeclarations": declared}]
+        limit, level = self._target.choose_max_tokens(request), self._target.info.get_stated_level()
+        settings: dict[str, Any] = {"maxOutputTokens": limit}
+        if level is not None and level.budget is not None:
+            # Older models take a number of thinking tokens, which count as part of the answer.
+            settings["thinkingConfig"] = {"thinkingBudget": min(level.budget, limit // 2)}
+        elif level is not None and self._signs:
+            settings["thinkingConfig"] = {"thinkingLevel": level.name.upper()}
+        fields["generationConfig"] = settings
         contents = b",".join(self._encode_contents(request, bare))
         off = request.tools and not request.tools_allowed
         tail = b',"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}}' if off else b"}"
-        return b'%s,"contents":[%s]%s' % (self._encode_head(request), contents, tail)
+        return b'%s,"contents":[%s]%s' % (dump_json(fields)[:-1], contents, tail)
 
-    def _encode_head(self, request: Request) -> bytes:
-        system, tools = request.system, request.tools
-        fields: dict[str, Any] = dict(self._target.head)
-        if system:
-            fields["systemInstruction"] = {"parts": [{"text": system}]}
-        if tools:
-            fields["tools"] = [
-                {"functionDeclarations": [_declare_function(spec) for spec in tools]}
-            ]
-        limit = self._target.choose_max_tokens(request)
-        fields["generationConfig"] = {"maxOutputTokens": limit, **self._state_level(limit)}
-        return dump_json(fields)[:-1]
-
-    def _state_level(self, max_tokens: int) -> dict[str, Any]:
-        """Return the fields that state the reasoning level. Older models take a number of thinking
-        tokens, which count as part of the answer."""
-        level = self._target.info.get_stated_level()
-        if level is not None and level.budget is not None:
-            return {"thinkingConfig": {"thinkingBudget": min(level.budget, max_tokens // 2)}}
-        if level is not None and self._signs:
-            return {"thinkingConfig": {"thinkingLevel": level.name.upper()}}
-        return {}
-
-    def _encode_contents(self, request: Request, bare: bool) -> Iterable[bytes]:
+    def _encode_contents(self, request: Request, bare: bool) -> Iterator[bytes]:
         sides = group_messages(request.messages)
         notice = _encode_text(request.notice) if request.notice.strip() else None
         called: dict[str, str] = {}
         for position, side in enumerate(sides):
-            parts = [
-                self._cached(_use_call_name(message, called), bare)
-                for message in put_results_first(side)
-            ]
+            parts: list[bytes] = []
+            for message in put_results_first(side):
+                if isinstance(message, ToolResult):  # this API demands the name of its call
+                    name = called.get(message.call_id, message.name)
+                    message = message if name == message.name else replace(message, name=name)
+                parts.append(self._cached(message, bare))
             answers = [message for message in side if isinstance(message, Assistant)]
             if answers:
                 called = {call.id: call.name for answer in answers for call in answer.calls}
@@ -141,40 +138,37 @@ class GenerateContent:
             yield _encode_content("user", [notice])
 
     def _encode_message(self, message: Message, bare: bool) -> bytes:
-        if isinstance(message, Assistant):
-            return self._encode_answer(message, bare)
-        if isinstance(message, ToolResult):
-            return _encode_result(message)
-        return _encode_text(message.text)
+        match message:
+            case User(text):
+                return _encode_text(text)
+            case ToolResult():
+                return _encode_result(message)
+            case Assistant():
+                copied = copy_own_wire(message, self._target.origin, bare, self._copy_answer)
+                return copied or self._rebuild_answer(message)
 
-    def _encode_answer(self, message: Assistant, bare: bool) -> bytes:
-        """Return the answer's parts, verbatim to the model that gave it, else rebuilt."""
-        with suppress(ValueError):
-            wire = find_own_wire(message, self._target.origin, bare=bare)
-            parts = parse_elements(wire) if wire else []
-            if parts and self._can_send_back(message, parts):
-                # An empty text is accepted only if it carries a signature.
-                kept = [
-                    part.text
-                    for part in parts
-                    if part.value.get("thoughtSignature")
-                    or (part.value != {} and part.value.get("text") != "")
-                ]
-                if kept:
-                    return ",".join(kept).encode()
-        return self._rebuild_answer(message)
-
-    def _can_send_back(self, message: Assistant, parts: Sequence[Slice]) -> bool:
-        """Whether the parts can be sent back, with the same calls as `message`."""
+    def _copy_answer(self, message: Assistant, wire: str) -> bytes | None:
+        """Return the answer's parts byte for byte, None if they cannot be sent back with the same
+        calls."""
+        parts = parse_elements(wire)
         if not all(isinstance(part.value, dict) for part in parts):
-            return False
-        call_parts = [part.value for part in parts if "functionCall" in part.value]
+            return None
+        call_parts = [part.value for part in parts if _is_call(part)]
         if call_parts and self._signs and not call_parts[0].get("thoughtSignature"):
-            return False
-        return len(call_parts) == len(message.calls) and all(
-            _is_same_call(part["functionCall"], call)
-            for part, call in zip(call_parts, message.calls, strict=True)
-        )
+            return None
+        if len(call_parts) != len(message.calls):
+            return None
+        for part, call in zip(call_parts, message.calls, strict=True):
+            if not _is_same_call(part["functionCall"], call):
+                return None
+        # An empty text is accepted only if it carries a signature.
+        kept = [
+            part.text
+            for part in parts
+            if part.value.get("thoughtSignature")
+            or (part.value != {} and part.value.get("text") != "")
+        ]
+        return ",".join(kept).encode() if kept else None
 
     def _rebuild_answer(self, message: Assistant) -> bytes:
         """Rebuild the answer from its canonical form; its first call gets the dummy signature if
@@ -193,23 +187,36 @@ class GenerateContent:
     def decode(body: bytes) -> Decoded:
         """Decode the body of a 200 answer. Raises ValueError if it is not an answer."""
         answer = parse_members(body.decode())
+        usage = _parse_usage(get_value(answer, "usageMetadata"))
         candidates = get_value(answer, "candidates")
         if not candidates:
-            return _decode_blocked_prompt(answer)
+            feedback = get_value(answer, "promptFeedback")
+            if not isinstance(feedback, dict) or not feedback.get("blockReason"):
+                raise ValueError("neither a candidate nor a reason why there is none")
+            detail = _write_detail(str(feedback["blockReason"]), feedback.get("blockReasonMessage"))
+            return Decoded("", (), "[]", StopReason.BLOCKED, usage, detail)
         if not isinstance(candidates, list) or not isinstance(candidates[0], dict):
             raise ValueError("candidates is not a list of objects")
         candidate = parse_members(parse_elements(answer["candidates"].text)[0].text)
         reason = str(get_value(candidate, "finishReason"))
         stop = _STOPS.get(reason, StopReason.MALFORMED)
-        decoded = _decode_parts(_get_parts(candidate), stop, hashlib.sha256(body).hexdigest()[:16])
-        detail = (
-            "" if stop in _WHOLE else _write_detail(reason, get_value(candidate, "finishMessage"))
-        )
-        return replace(
-            decoded,
-            stop=StopReason.TOOL_CALLS if decoded.calls and stop is StopReason.END else stop,
-            usage=_parse_usage(get_value(answer, "usageMetadata")),
-            detail=detail,
+        parts = _list_parts(candidate)
+        kept = _select_parts(parts, stop)
+        seed = hashlib.sha256(body).hexdigest()[:16]
+        sent = [part.value["functionCall"] for part in kept if _is_call(part)]
+        calls = tuple(_parse_call(call, f"{NO_ID}{seed}_{at}") for at, call in enumerate(sent))
+        shown = [part.value for part in kept if not _is_thought(part)]
+        texts = read_texts((part["text"] for part in shown if "text" in part), "a text part")
+        message = get_value(candidate, "finishMessage")
+        return Decoded(
+            text="".join(texts),
+            calls=calls,
+            wire=join_array(kept),
+            stop=StopReason.TOOL_CALLS if calls and stop is StopReason.END else stop,
+            usage=usage,
+            detail="" if stop in _WHOLE else _write_detail(reason, message),
+            dropped_calls=sum(map(_is_call, parts)) - len(calls),
+            thought=any("thoughtSignature" in part.value for part in kept),
             max_retries=_TRIES.get(reason, int(stop is StopReason.MALFORMED)),
             needs_bare_request=reason == "MISSING_THOUGHT_SIGNATURE",
             continuation_fields=_get_continuation_fields(candidate, stop),
@@ -227,24 +234,8 @@ def _is_same_call(sent: Any, call: ToolCall) -> bool:
     return has_same_id and bool(_ID.fullmatch(call.id) and _NAME.fullmatch(call.name))
 
 
-def _use_call_name(message: Message, called: Mapping[str, str]) -> Message:
-    """Return the message; a result gets the name of its call, as this API demands."""
-    if not isinstance(message, ToolResult):
-        return message
-    name = called.get(message.call_id, message.name)
-    return message if name == message.name else replace(message, name=name)
-
-
 def _encode_content(role: str, parts: Sequence[bytes]) -> bytes:
     return b'{"role":"%s","parts":[%s]}' % (role.encode(), b",".join(parts))
-
-
-def _declare_function(spec: ToolSpec) -> dict[str, Any]:
-    """Declare a function; one without arguments has no schema at all."""
-    declared: dict[str, Any] = {"name": _make_name(spec.name), "description": spec.description}
-    if spec.parameters.get("properties"):
-        declared["parametersJsonSchema"] = dict(spec.parameters)
-    return declared
 
 
 def _encode_text(text: str) -> bytes:
@@ -252,26 +243,20 @@ def _encode_text(text: str) -> bytes:
 
 
 def _encode_result(result: ToolResult) -> bytes:
-    fields: dict[str, Any] = {**_make_id(result.call_id), "name": _make_name(result.name)}
+    """Encode a result with "output" or "error", which tells this API how the call ended."""
+    value: Any = result.content if result.content.strip() else "(no output)"
     try:
-        return dump_json({"functionResponse": {**fields, "response": _make_response(result)}})
-    except ValueError:  # a number that is no JSON, like 1e999
-        key = "error" if result.is_error else "output"
-        return dump_json({"functionResponse": {**fields, "response": {key: result.content}}})
-
-
-def _make_response(result: ToolResult) -> dict[str, Any]:
-    """Return an object with "output" or "error", which tells this API how the call ended."""
-    content: Any = result.content if result.content.strip() else "(no output)"
-    try:
-        value = parse_json(content)
+        parsed = parse_json(value)
+        if isinstance(parsed, dict):
+            dump_json(parsed)  # not every number is JSON again, such as 1e999
+            value = parsed
     except ValueError:
-        value = content
-    if not isinstance(value, dict):
-        value = content
-    if not result.is_error:
-        return {"output": value}
-    return value if isinstance(value, dict) and "error" in value else {"error": value}
+        pass
+    key = "error" if result.is_error else "output"
+    told = isinstance(value, dict) and result.is_error and "error" in value
+    fields = {**_make_id(result.call_id), "name": _make_name(result.name)}
+    response = value if told else {key: value}
+    return dump_json({"functionResponse": {**fields, "response": response}})
 
 
 def _make_id(call_id: str) -> dict[str, str]:
@@ -281,27 +266,10 @@ def _make_id(call_id: str) -> dict[str, str]:
 
 def _make_name(name: str) -> str:
     """Return the name if the API accepts it, else one derived from it."""
-    if _NAME.fullmatch(name):
-        return name
-    return f"_{_FOREIGN.sub('_', name)}"[:64]
+    return name if _NAME.fullmatch(name) else f"_{_FOREIGN.sub('_', name)}"[:64]
 
 
 # ---------------------------------------------------------------------------------------- answers
-
-
-def _decode_blocked_prompt(answer: Mapping[str, Slice]) -> Decoded:
-    """Decode an answer without candidates: the prompt was blocked."""
-    feedback = get_value(answer, "promptFeedback")
-    if not isinstance(feedback, dict) or not feedback.get("blockReason"):
-        raise ValueError("neither a candidate nor a reason why there is none")
-    return Decoded(
-        text="",
-        calls=(),
-        wire="[]",
-        stop=StopReason.BLOCKED,
-        usage=_parse_usage(get_value(answer, "usageMetadata")),
-        detail=_write_detail(str(feedback["blockReason"]), feedback.get("blockReasonMessage")),
-    )
 
 
 def _write_detail(reason: str, message: Any) -> str:
@@ -317,7 +285,7 @@ def _get_continuation_fields(candidate: Mapping[str, Slice], stop: StopReason) -
     return {"continuationToken": token}
 
 
-def _get_parts(candidate: Mapping[str, Slice]) -> Sequence[Slice]:
+def _list_parts(candidate: Mapping[str, Slice]) -> Sequence[Slice]:
     """Return the parts; the answer may lack content and parts."""
     content = candidate.get("content")
     if content is None or content.value is None:
@@ -329,23 +297,6 @@ def _get_parts(candidate: Mapping[str, Slice]) -> Sequence[Slice]:
     if not all(isinstance(part.value, dict) for part in parts):
         raise ValueError("a part is not an object")
     return parts
-
-
-def _decode_parts(parts: Sequence[Slice], stop: StopReason, seed: str) -> Decoded:
-    """Decode text, calls and wire form of the parts that may be shown, run and sent back."""
-    kept = _select_parts(parts, stop)
-    calls = [part.value["functionCall"] for part in kept if _is_call(part)]
-    return Decoded(
-        text="".join(_get_texts(kept)),
-        calls=tuple(
-            _parse_call(call, f"{NO_ID}{seed}_{number}") for number, call in enumerate(calls)
-        ),
-        wire=join_array(kept),
-        stop=stop,
-        usage=Usage(),
-        dropped_calls=sum(map(_is_call, parts)) - len(calls),
-        thought=any("thoughtSignature" in part.value for part in kept),
-    )
 
 
 def _select_parts(parts: Sequence[Slice], stop: StopReason) -> Sequence[Slice]:
@@ -365,13 +316,6 @@ def _is_thought(part: Slice) -> bool:
 
 def _is_call(part: Slice) -> bool:
     return "functionCall" in part.value
-
-
-def _get_texts(parts: Sequence[Slice]) -> list[str]:
-    texts = [part.value["text"] for part in parts if "text" in part.value and not _is_thought(part)]
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a text part has no text")
-    return [repair_surrogates(text) for text in texts]
 
 
 def _parse_call(call: Any, fallback: str) -> ToolCall:

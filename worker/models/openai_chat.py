@@ -9,37 +9,32 @@ a null content. Caching is automatic, so cache marks are not sent.
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from worker.conversation.messages import Assistant, ToolCall, ToolResult, ToolSpec, group_messages
+from worker.conversation.messages import Assistant, ToolResult, group_messages
 from worker.conversation.model import Request, StopReason
 from worker.models.base import Decoded, WireTarget
 from worker.models.codec import (
     REMEMBERED,
+    Sent,
     Slice,
+    copy_own_wire,
+    do_calls_match,
     dump_json,
-    find_own_wire,
+    get_result_text,
     get_value,
     make_call_id,
     make_tool_name,
     parse_elements,
     parse_members,
-    repair_surrogates,
-)
-from worker.models.error_bodies import classify_openai
-from worker.models.openai_shared import (
-    Sent,
-    do_calls_match,
-    get_result_text,
-    is_blank,
-    omit_fields,
     parse_tool_calls,
     parse_usage,
     repair_arguments,
+    repair_surrogates,
     split_side,
 )
+from worker.models.error_bodies import classify_openai
 
 _NO_REASONING = "(not kept)"
 """Sent in place of missing reasoning: servers that expect reasoning back refuse calls without it,
@@ -74,26 +69,33 @@ class OpenAIChat:
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Return the body: head, tools, messages, in the order of the cached prefix."""
-        messages = b",".join(self._encode_messages(request, bare))
-        tail = b""
-        if "tool_choice" not in self._target.refused_fields:
-            if request.tools and not request.tools_allowed:
-                tail = b',"tool_choice":"none"'
-            elif request.has_to_call:
-                tail = b',"tool_choice":"required"'
-        return b'%s,"messages":[%s]%s}' % (self._encode_head(request), messages, tail)
-
-    def _encode_head(self, request: Request) -> bytes:
         target, tools = self._target, request.tools
         fields: dict[str, Any] = {**target.head, "stream": False}
         if limit := target.choose_limit():
             fields[limit] = target.choose_max_tokens(request)
-        effort = target.info.effort or (target.info.chat_effort if tools else "")
-        if effort:
+        if effort := target.info.effort or (target.info.chat_effort if tools else ""):
             fields["reasoning_effort"] = effort
         if tools:
-            fields["tools"] = [_encode_tool(spec) for spec in tools]
-        return dump_json(omit_fields(fields, target.refused_fields))[:-1]
+            fields["tools"] = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": spec.name,
+                        "description": spec.description,
+                        "parameters": dict(spec.parameters),
+                    },
+                }
+                for spec in tools
+            ]
+        kept = {name: fields[name] for name in fields if name not in target.refused_fields}
+        messages = b",".join(self._encode_messages(request, bare))
+        tail = b""
+        if "tool_choice" not in target.refused_fields:
+            if tools and not request.tools_allowed:
+                tail = b',"tool_choice":"none"'
+            elif request.has_to_call:
+                tail = b',"tool_choice":"required"'
+        return b'%s,"messages":[%s]%s}' % (dump_json(kept)[:-1], messages, tail)
 
     def _encode_messages(self, request: Request, bare: bool) -> Iterator[bytes]:
         if request.system:
@@ -120,20 +122,46 @@ class OpenAIChat:
             yield _encode_text("user", notice[0])
 
     def _encode_answer(self, message: Assistant, bare: bool) -> Sent:
-        """Return the answer as it is sent back: verbatim to the model that gave it, else
-        rebuilt."""
-        with suppress(ValueError):
-            wire = find_own_wire(message, self._target.origin, bare=bare)
-            if wire and (copied := self._copy_answer(message, wire)):
-                return copied
-        return self._rebuild_answer(message)
+        """Return the answer as it is sent back: verbatim to the model that gave it, else rebuilt
+        from its canonical form."""
+        if copied := copy_own_wire(message, self._target.origin, bare, self._copy_answer):
+            return copied
+        ids = {call.id: make_call_id(call.id, self._call_id) for call in message.calls}
+        text = message.text if message.text.strip() else ""
+        fields: dict[str, Any] = {"role": "assistant", "content": text}
+        if self._target.dialect.reasoning and message.calls:
+            fields[self._target.dialect.reasoning] = _NO_REASONING
+        if message.calls:
+            fields["tool_calls"] = [
+                {
+                    "id": ids[call.id],
+                    "type": "function",
+                    "function": {
+                        "name": make_tool_name(call.name),
+                        "arguments": repair_arguments(call.arguments),
+                    },
+                }
+                for call in message.calls
+            ]
+        elif not text:
+            fields["content"] = "(empty)"
+        return Sent(dump_json(fields), ids)
 
     def _copy_answer(self, message: Assistant, wire: str) -> Sent | None:
+        """Return the answer byte for byte, None if it cannot be sent back with the same calls."""
         members = parse_members(wire)
-        if not _can_send_back(message, members):
+        blank = _is_blank(get_value(members, "content"))
+        calls = get_value(members, "tool_calls") or []
+        if not isinstance(calls, list) or (blank and not calls):
             return None
-        call_ids = [call["id"] for call in get_value(members, "tool_calls") or []]
-        blank = is_blank(get_value(members, "content"))
+        sent_calls: list[tuple[Any, Any, Any]] = []
+        for call in calls:
+            function = call.get("function") if isinstance(call, dict) else None
+            if not isinstance(function, dict) or call.get("type") != "function":
+                return None
+            sent_calls.append((call.get("id"), function.get("name"), function.get("arguments")))
+        if not do_calls_match(message, sent_calls):
+            return None
         content = '""' if blank else members["content"].text
         fields = [b'{"role":"assistant","content":' + content.encode()]
         reasoning = self._target.dialect.reasoning
@@ -142,38 +170,37 @@ class OpenAIChat:
         for name in (reasoning, "tool_calls"):
             if name in members:
                 fields.append(f'"{name}":{members[name].text}'.encode())
-        ids = {call.id: sent_id for call, sent_id in zip(message.calls, call_ids, strict=True)}
+        ids = {call.id: sent[0] for call, sent in zip(message.calls, sent_calls, strict=True)}
         return Sent(b",".join(fields) + b"}", ids)
-
-    def _rebuild_answer(self, message: Assistant) -> Sent:
-        ids = {call.id: make_call_id(call.id, self._call_id) for call in message.calls}
-        text = message.text if message.text.strip() else ""
-        fields: dict[str, Any] = {"role": "assistant", "content": text}
-        if self._target.dialect.reasoning and message.calls:
-            fields[self._target.dialect.reasoning] = _NO_REASONING
-        if message.calls:
-            fields["tool_calls"] = [_encode_call(ids[call.id], call) for call in message.calls]
-        elif not text:
-            fields["content"] = "(empty)"
-        return Sent(dump_json(fields), ids)
 
     @staticmethod
     def decode(body: bytes) -> Decoded:
         """Decode the body of a 200 answer. Raises ValueError if it is not a completion."""
         whole = parse_members(body.decode())
-        choice = _get_choice(whole)
+        if "choices" not in whole:  # a gateway may answer an error with status 200
+            raise ValueError(f"not a completion but {str(get_value(whole, 'error'))[:200]!r}")
+        choices = parse_elements(whole["choices"].text)
+        if not choices:
+            raise ValueError("the completion has no choices")
+        choice = parse_members(choices[0].text)
         message = parse_members(choice["message"].text) if "message" in choice else {}
         if not message:
             raise ValueError("the choice has no message")
         calls = parse_tool_calls(_list_calls(message))
-        stop, detail = _get_stop_reason(choice, message, runs=bool(calls))
+        stop, detail = _read_stop_reason(choice, message, runs=bool(calls))
         if stop in _UNUSABLE:
             message = {}
         kept = calls if stop in _RUNNABLE else ()
+        # What is sent back, verbatim: the calls only if they will run.
+        wire = [
+            f'"{name}":{message[name].text}'
+            for name in _KEPT
+            if get_value(message, name) and (len(kept) == len(calls) or name != "tool_calls")
+        ]
         return Decoded(
-            text=_get_text(get_value(message, "content")),
+            text=_join_texts(get_value(message, "content")),
             calls=kept,
-            wire=_keep_wire_form(message, len(kept) == len(calls)),
+            wire=f"{{{','.join(wire)}}}",
             stop=stop,
             usage=parse_usage(get_value(whole, "usage"), "prompt", "completion"),
             detail=detail,
@@ -182,43 +209,10 @@ class OpenAIChat:
         )
 
 
-# --------------------------------------------------------------------------------------- requests
-
-
-def _can_send_back(message: Assistant, members: Mapping[str, Slice]) -> bool:
-    """Whether the wire form can be sent back, with the same calls as `message`."""
-    calls = get_value(members, "tool_calls") or []
-    if not calls and is_blank(get_value(members, "content")):
-        return False
-    if not isinstance(calls, list) or not all(_is_call(call) for call in calls):
-        return False
-    functions = [(call.get("id"), call["function"]) for call in calls]
-    return do_calls_match(
-        message,
-        [(call_id, each.get("name"), each.get("arguments")) for call_id, each in functions],
-    )
-
-
-def _is_call(call: Any) -> bool:
-    is_function = isinstance(call, dict) and call.get("type") == "function"
-    return is_function and isinstance(call.get("function"), dict)
-
-
-def _encode_call(call_id: str, call: ToolCall) -> dict[str, Any]:
-    function = {
-        "name": make_tool_name(call.name),
-        "arguments": repair_arguments(call.arguments),
-    }
-    return {"id": call_id, "type": "function", "function": function}
-
-
-def _encode_tool(spec: ToolSpec) -> dict[str, Any]:
-    function = {
-        "name": spec.name,
-        "description": spec.description,
-        "parameters": dict(spec.parameters),
-    }
-    return {"type": "function", "function": function}
+def _is_blank(content: Any) -> bool:
+    """Whether the content of an answer is nothing, or text without a visible character: servers
+    answer calls with " ", and others refuse that in what is sent back."""
+    return not content or (isinstance(content, str) and not content.strip())
 
 
 def _encode_text(role: str, text: str) -> bytes:
@@ -229,20 +223,19 @@ def _encode_result(result: ToolResult, call_id: str) -> bytes:
     return dump_json({"role": "tool", "tool_call_id": call_id, "content": get_result_text(result)})
 
 
-# ---------------------------------------------------------------------------------------- answers
+def _list_calls(message: Mapping[str, Slice]) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield the id, name and arguments of each call."""
+    calls = get_value(message, "tool_calls") or ()
+    if not isinstance(calls, list | tuple):
+        raise ValueError("tool_calls is not a list")
+    for call in calls:
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict):
+            raise ValueError("a tool call has no function")
+        yield call.get("id"), function.get("name"), function.get("arguments")
 
 
-def _get_choice(whole: Mapping[str, Slice]) -> dict[str, Slice]:
-    """Return the first choice. A gateway may answer an error with status 200."""
-    if "choices" not in whole:
-        raise ValueError(f"not a completion but {str(get_value(whole, 'error'))[:200]!r}")
-    choices = parse_elements(whole["choices"].text)
-    if not choices:
-        raise ValueError("the completion has no choices")
-    return parse_members(choices[0].text)
-
-
-def _get_stop_reason(
+def _read_stop_reason(
     choice: Mapping[str, Slice], message: Mapping[str, Slice], *, runs: bool
 ) -> tuple[StopReason, str]:
     refusal = get_value(message, "refusal")
@@ -258,32 +251,10 @@ def _get_stop_reason(
     return stop, "the provider's filter cut the answer" if stop is StopReason.BLOCKED else ""
 
 
-def _list_calls(message: Mapping[str, Slice]) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield the id, name and arguments of each call."""
-    calls = get_value(message, "tool_calls") or ()
-    if not isinstance(calls, list | tuple):
-        raise ValueError("tool_calls is not a list")
-    for call in calls:
-        function = call.get("function") if isinstance(call, dict) else None
-        if not isinstance(function, dict):
-            raise ValueError("a tool call has no function")
-        yield call.get("id"), function.get("name"), function.get("arguments")
-
-
-def _get_text(content: Any) -> str:
+def _join_texts(content: Any) -> str:
     """Return the text, or the joined texts of a list of parts."""
     if isinstance(content, str):
         return repair_surrogates(content)
     parts = content if isinstance(content, list) else []
     texts = [part.get("text") for part in parts if isinstance(part, dict)]
     return "\n\n".join(repair_surrogates(text) for text in texts if isinstance(text, str) and text)
-
-
-def _keep_wire_form(message: Mapping[str, Slice], whole: bool) -> str:
-    """Return the parts of the message to send back, verbatim; the calls only if they will run."""
-    kept = [
-        f'"{name}":{message[name].text}'
-        for name in _KEPT
-        if get_value(message, name) and (whole or name != "tool_calls")
-    ]
-    return f"{{{','.join(kept)}}}"

@@ -8,26 +8,20 @@ Every item of an answer goes back to the model that wrote it, its encrypted reas
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from worker.conversation.messages import (
-    Assistant,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-    User,
-    group_messages,
-)
+from worker.conversation.messages import Assistant, ToolResult, User, group_messages
 from worker.conversation.model import Request, StopReason
 from worker.models.base import Decoded, WireTarget
 from worker.models.codec import (
     REMEMBERED,
+    Sent,
     Slice,
+    copy_own_wire,
+    do_calls_match,
     dump_json,
-    find_own_wire,
-    get_type,
+    get_result_text,
     get_value,
     join_array,
     make_call_id,
@@ -35,20 +29,15 @@ from worker.models.codec import (
     parse_elements,
     parse_members,
     parse_parts,
-    repair_surrogates,
-    select_parts,
-)
-from worker.models.error_bodies import classify_openai
-from worker.models.openai_shared import (
-    Sent,
-    do_calls_match,
-    get_result_text,
-    omit_fields,
     parse_tool_calls,
     parse_usage,
+    read_texts,
     repair_arguments,
+    repair_surrogates,
+    select_parts,
     split_side,
 )
+from worker.models.error_bodies import classify_openai
 
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MAX_KEY = 64
@@ -77,15 +66,6 @@ class OpenAIResponses:
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Return the body: head, instructions, tools, input, in the order of the cached prefix."""
         refused = self._target.refused_fields
-        head = self._encode_head(request)
-        if self._keyed and "prompt_cache_key" not in refused:
-            head += b',"prompt_cache_key":' + dump_json(_make_cache_key(request))
-        off = request.tools and not request.tools_allowed and "tool_choice" not in refused
-        tail = b',"tool_choice":"none"}' if off else b"}"
-        return b'%s,"input":[%s]%s' % (head, b",".join(self._encode_input(request, bare)), tail)
-
-    def _encode_head(self, request: Request) -> bytes:
-        system, tools = request.system, request.tools
         fields: dict[str, Any] = {
             **self._target.head,
             "stream": False,
@@ -95,11 +75,26 @@ class OpenAIResponses:
         }
         if self._target.info.effort:
             fields["reasoning"] = {"effort": self._target.info.effort}
-        if system:
-            fields["instructions"] = system
-        if tools:
-            fields["tools"] = [_encode_tool(spec) for spec in tools]
-        return dump_json(omit_fields(fields, self._target.refused_fields))[:-1]
+        if request.system:
+            fields["instructions"] = request.system
+        if request.tools:
+            fields["tools"] = [
+                {
+                    "type": "function",
+                    "name": spec.name,
+                    "description": spec.description,
+                    "parameters": dict(spec.parameters),
+                    "strict": False,  # strict schemas must require every property
+                }
+                for spec in request.tools
+            ]
+        if self._keyed:
+            fields["prompt_cache_key"] = _make_cache_key(request)
+        kept = {name: fields[name] for name in fields if name not in refused}
+        off = request.tools and not request.tools_allowed and "tool_choice" not in refused
+        tail = b',"tool_choice":"none"}' if off else b"}"
+        items = b",".join(self._encode_input(request, bare))
+        return b'%s,"input":[%s]%s' % (dump_json(kept)[:-1], items, tail)
 
     def _encode_input(self, request: Request, bare: bool) -> Iterator[bytes]:
         ids: Mapping[str, str] = {}
@@ -119,13 +114,24 @@ class OpenAIResponses:
             yield _encode_text(request.notice)
 
     def _encode_answer(self, message: Assistant, bare: bool) -> Sent:
-        """Return the answer as it is sent back: verbatim to the model that gave it, else
-        rebuilt."""
-        with suppress(ValueError):
-            wire = find_own_wire(message, self._target.origin, bare=bare)
-            if wire and (copied := _copy_answer(message, wire)):
-                return copied
-        return _rebuild_answer(message)
+        """Return the answer as it is sent back: verbatim to the model that gave it, else rebuilt
+        from its canonical form."""
+        if copied := copy_own_wire(message, self._target.origin, bare, _copy_answer):
+            return copied
+        ids = {call.id: make_call_id(call.id, _CALL_ID) for call in message.calls}
+        items: list[dict[str, Any]] = [
+            {
+                "type": "function_call",
+                "call_id": ids[call.id],
+                "name": make_tool_name(call.name),
+                "arguments": repair_arguments(call.arguments),
+            }
+            for call in message.calls
+        ]
+        if message.text.strip() or not items:
+            text = message.text if message.text.strip() else "(empty)"
+            items.insert(0, {"role": "assistant", "content": text})
+        return Sent(b",".join(map(dump_json, items)), ids)
 
     @staticmethod
     def decode(body: bytes) -> Decoded:
@@ -134,35 +140,37 @@ class OpenAIResponses:
         if "output" not in response:
             raise ValueError(f"not a response but {str(get_value(response, 'error'))[:200]!r}")
         items = parse_parts(response["output"].text, "an output item")
-        stop, detail = _get_stop_reason(response, items)
+        stop, detail = _read_stop_reason(response, items)
         kept = select_parts(items, stop, call="function_call", thinking={"reasoning"})
-        sent = [item.value for item in kept if get_type(item) == "function_call"]
+        sent = [item.value for item in kept if item.type == "function_call"]
         calls = parse_tool_calls(
             (call.get("call_id"), call.get("name"), call.get("arguments")) for call in sent
         )
+        # The texts of the final answer if the phases are marked, else all texts.
+        final = [item for item in kept if item.value.get("phase") == "final_answer"]
+        parts = [part for part in _list_parts(final or kept) if part.get("type") == "output_text"]
+        texts = read_texts((part.get("text") for part in parts), "an output_text part")
         return Decoded(
-            text="\n\n".join(_get_texts(kept)),
+            text="\n\n".join(texts),
             calls=calls,
             wire=response["output"].text if len(kept) == len(items) else join_array(kept),
             stop=stop,
             usage=parse_usage(get_value(response, "usage"), "input", "output"),
             detail=detail,
-            dropped_calls=sum(get_type(item) == "function_call" for item in items) - len(calls),
-            thought=any(get_type(item) == "reasoning" for item in kept),
+            dropped_calls=sum(item.type == "function_call" for item in items) - len(calls),
+            thought=any(item.type == "reasoning" for item in kept),
             max_retries=int(stop is StopReason.MALFORMED),
         )
 
 
-# --------------------------------------------------------------------------------------- requests
-
-
 def _copy_answer(message: Assistant, wire: str) -> Sent | None:
+    """Return the answer byte for byte, None if it cannot be sent back with the same calls."""
     items = parse_elements(wire)
-    if not all(isinstance(item.value, dict) and item.value.get("type") for item in items):
+    if not all(isinstance(item.value, dict) and item.type for item in items):
         return None
-    calls = [each.value for each in items if each.value["type"] == "function_call"]
-    if not items or items[-1].value["type"] == "reasoning":
+    if not items or items[-1].type == "reasoning":
         return None
+    calls = [each.value for each in items if each.type == "function_call"]
     sent = [(call.get("call_id"), call.get("name"), call.get("arguments")) for call in calls]
     if not do_calls_match(message, sent):
         return None
@@ -170,37 +178,6 @@ def _copy_answer(message: Assistant, wire: str) -> Sent | None:
     content = wire[start : items[-1].end].encode()
     pairs = zip(message.calls, calls, strict=True)
     return Sent(content, {call.id: sent_call["call_id"] for call, sent_call in pairs})
-
-
-def _rebuild_answer(message: Assistant) -> Sent:
-    ids = {call.id: make_call_id(call.id, _CALL_ID) for call in message.calls}
-    items = [_encode_call(ids[call.id], call) for call in message.calls]
-    if message.text.strip() or not items:
-        text = message.text if message.text.strip() else "(empty)"
-        items.insert(0, dump_json({"role": "assistant", "content": text}))
-    return Sent(b",".join(items), ids)
-
-
-def _encode_call(call_id: str, call: ToolCall) -> bytes:
-    return dump_json(
-        {
-            "type": "function_call",
-            "call_id": call_id,
-            "name": make_tool_name(call.name),
-            "arguments": repair_arguments(call.arguments),
-        }
-    )
-
-
-def _encode_tool(spec: ToolSpec) -> dict[str, Any]:
-    """Encode a tool, flat and not strict: strict schemas must require every property."""
-    return {
-        "type": "function",
-        "name": spec.name,
-        "description": spec.description,
-        "parameters": dict(spec.parameters),
-        "strict": False,
-    }
 
 
 def _encode_text(text: str) -> bytes:
@@ -220,61 +197,39 @@ def _make_cache_key(request: Request) -> str:
     return hashlib.sha256(first.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-# ---------------------------------------------------------------------------------------- answers
-
-
-def _get_stop_reason(
+def _read_stop_reason(
     response: Mapping[str, Slice], items: Sequence[Slice]
 ) -> tuple[StopReason, str]:
-    match get_value(response, "status"):
-        case "completed" | None:
-            return _read_completed(items)
-        case "incomplete":
-            return _read_incomplete(get_value(response, "incomplete_details"))
-        case "failed":
-            return _read_failed(get_value(response, "error"))
-        case status:
-            raise ValueError(f"the response is not finished: status {str(status)[:60]!r}")
+    """Return why the answer ended, and what is known of it. Raises ValueError for a response that
+    may be asked for again: it is not finished, or has failed for a while."""
+    status = get_value(response, "status")
+    if status in ("completed", None):
+        refusals = [
+            each.get("refusal") for each in _list_parts(items) if each.get("type") == "refusal"
+        ]
+        if refusals:
+            return StopReason.REFUSED, repair_surrogates(str(refusals[0]))
+        calls = any(item.type == "function_call" for item in items)
+        return StopReason.TOOL_CALLS if calls else StopReason.END, ""
+    if status == "incomplete":
+        details = get_value(response, "incomplete_details")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        if not isinstance(reason, str) or reason not in _INCOMPLETE:
+            return StopReason.MALFORMED, f"incomplete for an unknown reason {str(reason)[:60]!r}"
+        return _INCOMPLETE[reason], reason if reason == "content_filter" else ""
+    if status == "failed":
+        error = get_value(response, "error")
+        fields = error if isinstance(error, dict) else {}
+        code = str(fields.get("code") or "server_error")
+        problem = f"{code[:60]}: {repair_surrogates(str(fields.get('message') or 'no message'))}"
+        if code in _PASSING:
+            raise ValueError(f"the response failed: {problem}")
+        return StopReason.BLOCKED, problem
+    raise ValueError(f"the response is not finished: status {str(status)[:60]!r}")
 
 
-def _read_completed(items: Sequence[Slice]) -> tuple[StopReason, str]:
-    refusals = [part.get("refusal") for part in _get_parts(items) if part.get("type") == "refusal"]
-    if refusals:
-        return StopReason.REFUSED, repair_surrogates(str(refusals[0]))
-    calls = any(get_type(item) == "function_call" for item in items)
-    return StopReason.TOOL_CALLS if calls else StopReason.END, ""
-
-
-def _read_incomplete(details: Any) -> tuple[StopReason, str]:
-    reason = details.get("reason") if isinstance(details, dict) else None
-    if not isinstance(reason, str) or reason not in _INCOMPLETE:
-        return StopReason.MALFORMED, f"incomplete for an unknown reason {str(reason)[:60]!r}"
-    return _INCOMPLETE[reason], reason if reason == "content_filter" else ""
-
-
-def _read_failed(error: Any) -> tuple[StopReason, str]:
-    """Return why a response failed for good. Raises ValueError if it may be retried: a failure of
-    the server, or a rate limit."""
-    fields = error if isinstance(error, dict) else {}
-    code = str(fields.get("code") or "server_error")
-    problem = f"{code[:60]}: {repair_surrogates(str(fields.get('message') or 'no message'))}"
-    if code in _PASSING:
-        raise ValueError(f"the response failed: {problem}")
-    return StopReason.BLOCKED, problem
-
-
-def _get_parts(items: Sequence[Slice]) -> Iterator[Mapping[str, Any]]:
+def _list_parts(items: Sequence[Slice]) -> Iterator[Mapping[str, Any]]:
     for item in items:
-        content = item.value.get("content") if get_type(item) == "message" else None
+        content = item.value.get("content") if item.type == "message" else None
         parts = content if isinstance(content, list) else []
         yield from (part for part in parts if isinstance(part, dict))
-
-
-def _get_texts(items: Sequence[Slice]) -> list[str]:
-    """Return the texts of the final answer if the phases are marked, else all texts."""
-    final = [item for item in items if item.value.get("phase") == "final_answer"]
-    parts = [part for part in _get_parts(final or items) if part.get("type") == "output_text"]
-    texts = [part.get("text") for part in parts]
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("an output_text part has no text")
-    return [repair_surrogates(str(text)) for text in texts if text]

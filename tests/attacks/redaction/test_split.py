@@ -14,8 +14,7 @@ from worker.answer.note.layout import Layout
 from worker.answer.parse import parse_finding
 from worker.answer.proof import prove_reply
 from worker.conversation.context import Outcome, Status, Subject
-from worker.gitlab.write.checked import CheckedNoteWriter
-from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.note_writers import CheckedNoteWriter, DryRunWriter
 from worker.safety.marker import Marker, find_marker
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from worker.errors import SourceError
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import Listing, list_branch_pipelines, list_trigger_jobs
+from worker.gitlab.read.api import Listing
 from worker.gitlab.read.base import OfJob, RawDocument, SourceDef, present
 from worker.gitlab.read.job_logs import SECONDS
 from worker.gitlab.read.merge_request import describe_pipeline
@@ -82,7 +82,7 @@ def _list_pipelines_of_branch(args: BranchPipelines, reader: Reader) -> RawDocum
 def _read_recent_pipelines(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:
     """Read the newest pipelines of a branch of the merge request's project. Raises SourceError."""
     what = f"the pipelines of {branch}"
-    return list_branch_pipelines(reader.client, reader.target_project, branch, what, count)
+    return reader.client.list_branch_pipelines(reader.target_project, branch, what, count)
 
 
 BRANCH_PIPELINES = SourceDef(
@@ -292,7 +292,7 @@ def _read_bridges(pipeline: wire.Pipeline, reader: Reader) -> Sequence[wire.Brid
     """Return the trigger jobs of a pipeline. Raises SourceError."""
     path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}"
     what = f"the trigger jobs of pipeline {pipeline.id}"
-    return list_trigger_jobs(reader.client, path, what).items
+    return reader.client.list_trigger_jobs(path, what).items
 
 
 def _read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from worker.conversation.context import Subject
 from worker.errors import SourceError
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import ReadClient, list_branch_pipelines, list_trigger_jobs
+from worker.gitlab.read.api import ReadClient
 
 BRANCH_PIPELINES = 2
 """Passed pipelines of the target branch whose jobs are listed, and the most newer ones that did not
@@ -96,11 +96,11 @@ class LastPassedJobs:
         mr_path = f"{project}/merge_requests/{self._subject.mr_iid}"
         mr = self._client.one(mr_path, wire.MergeRequest, "the merge request")
         where = project, mr.target_branch, f"the pipelines of {mr.target_branch}", _LISTED
-        listed = list_branch_pipelines(self._client, *where).items
+        listed = self._client.list_branch_pipelines(*where).items
         passed = [each for each in listed if each.status == "success"]
         if not passed:
             query = {"status": "success"}
-            passed = [*list_branch_pipelines(self._client, *where, query).items]
+            passed = [*self._client.list_branch_pipelines(*where, query).items]
         newest = passed[0].id if passed else 0
         newer = [each for each in listed if each.status != "success" and each.id > newest]
         return *newer[:BRANCH_PIPELINES], *passed[:BRANCH_PIPELINES]
@@ -135,7 +135,7 @@ class LastPassedJobs:
         """Return the pipelines that a pipeline has started, by the names of their trigger jobs."""
         if number not in self._started:
             path = f"/projects/{project}/pipelines/{number}"
-            found = list_trigger_jobs(self._client, path, "the trigger jobs").items
+            found = self._client.list_trigger_jobs(path, "the trigger jobs").items
             self._started[number] = {
                 each.name: each.downstream_pipeline for each in found if each.downstream_pipeline
             }

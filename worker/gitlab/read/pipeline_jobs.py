@@ -11,7 +11,7 @@ from pydantic import Field
 
 from worker.errors import SourceError
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import Listing, list_trigger_jobs
+from worker.gitlab.read.api import Listing
 from worker.gitlab.read.base import RawDocument, SourceDef, present
 from worker.gitlab.read.last_passed_jobs import Trail
 from worker.gitlab.read.merge_request import describe_pipeline
@@ -162,8 +162,8 @@ class DownstreamPipelines:
         """
         self._seen.add(number)
         try:
-            found = list_trigger_jobs(
-                self._reader.client, path, f"the trigger jobs of pipeline {number}"
+            found = self._reader.client.list_trigger_jobs(
+                path, f"the trigger jobs of pipeline {number}"
             )
         except SourceError as error:
             self.missing_parts.append(str(error))

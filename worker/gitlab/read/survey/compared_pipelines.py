@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from worker.errors import SourceError
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import list_branch_pipelines
 from worker.gitlab.read.session_reader import Reader
 from worker.verdict.facts import Unknown
 
@@ -114,12 +113,12 @@ def _read_merge_request_pipelines(reader: Reader) -> Sequence[wire.Pipeline]:
 
 def _read_target_pipelines(mr: wire.MergeRequest, reader: Reader) -> Sequence[wire.Pipeline]:
     """Return the newest pipelines of the target branch, then the merge base's if they are older."""
-    where = reader.client, reader.target_project, mr.target_branch
-    found = [*list_branch_pipelines(*where, "the target branch's pipelines", LISTED).items]
+    where, read = (reader.target_project, mr.target_branch), reader.client.list_branch_pipelines
+    found = [*read(*where, "the target branch's pipelines", LISTED).items]
     base = mr.diff_refs.base_sha if mr.diff_refs else None
     if base and base not in {each.sha for each in found}:
         what, query = "the merge base's pipelines", {"sha": base}
-        found += list_branch_pipelines(*where, what, _MOST_LISTED, query).items
+        found += read(*where, what, _MOST_LISTED, query).items
     return found
 
 
@@ -217,7 +216,7 @@ def _find_base(
 
     A merged-results pipeline is built on the branch as it was then, not on the merge base.
     """
-    if wire.is_merge_result(own.ref):
+    if own.is_merge_result:
         return next((each.sha for each in target if each.id < own.id), "")
     return _get_merge_base(mr)
 

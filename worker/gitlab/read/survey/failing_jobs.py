@@ -10,7 +10,7 @@ from worker.errors import SourceError
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import NotFound
 from worker.gitlab.read.pipeline_jobs import DownstreamPipelines, find_retried_ids, read_all_jobs
-from worker.gitlab.read.reports import find_failed_outside
+from worker.gitlab.read.reports import STATUS_PAGES
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.fact_collection import Diff
 from worker.gitlab.read.wire import get_family
@@ -82,9 +82,9 @@ def read_failing_jobs(reader: Reader, draft: Draft) -> None:
 
 
 def _describe_merge_result(jobs: Sequence[wire.Job], reader: Reader) -> Iterator[str]:
-    ref = next((job.pipeline.ref for job in jobs if job.pipeline), "")
+    pipeline = next((job.pipeline for job in jobs if job.pipeline), None)
     with suppress(SourceError):
-        if explanation := reader.binding.describe_merge_result(ref):
+        if pipeline and (explanation := reader.binding.describe_merge_result(pipeline)):
             yield (
                 f"Merged results: {explanation}. A retried job runs on the same merge again, a new "
                 "pipeline on a new one."
@@ -127,29 +127,41 @@ def _read_other_systems(
     jobs: Sequence[wire.Job], triggers: Collection[str], reader: Reader, draft: Draft
 ) -> None:
     """Find what other systems report as failed."""
+    ids = {job.id for job in jobs}
     names = {job.name for job in jobs} | set(triggers)
+    subject = reader.subject
+    path = f"{reader.pipeline_project}/repository/commits/{subject.sha}/statuses"
+    what = "the commit's statuses"
     try:
-        failed, missing = find_failed_outside(reader, {job.id for job in jobs}, names)
+        found = reader.client.many(path, wire.Status, what, pages=STATUS_PAGES)
     except NotFound:
         return
     except SourceError as error:
         draft.gaps.append(str(error))
         return
-    draft.gaps += [missing] if missing else []
-    draft.jobs += [_describe_external(status, reader) for status in failed]
-
-
-def _describe_external(status: wire.Status, reader: Reader) -> FailingJob:
-    name, page = _clean_text(status.name, reader), _clean_text(status.target_url or "", reader)
-    return FailingJob(
-        job_id=0,
-        name=name,
-        url=page if page.startswith(("https://", "http://")) else "",
-        family=name,
-        excerpt=_clean_text(status.description or "", reader),
-        read=True,
-        external=True,
-    )
+    if found.more:
+        draft.gaps.append(f"commit statuses after the first {len(found.items)}")
+    for each in found.items:
+        if (
+            each.status == "failed"
+            and not each.allow_failure
+            and each.pipeline_id in (None, subject.pipeline_id)
+            # GitLab lists jobs of all the commit's pipelines too.
+            and each.id not in ids
+            and each.name not in names
+            and "/-/jobs/" not in (each.target_url or "")
+        ):
+            name, page = _clean_text(each.name, reader), _clean_text(each.target_url or "", reader)
+            job = FailingJob(
+                job_id=0,
+                name=name,
+                url=page if page.startswith(("https://", "http://")) else "",
+                family=name,
+                excerpt=_clean_text(each.description or "", reader),
+                read=True,
+                external=True,
+            )
+            draft.jobs.append(job)
 
 
 def _describe_failing(job: wire.Job, variants: Mapping[str, int], reader: Reader) -> FailingJob:

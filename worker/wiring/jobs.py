@@ -23,8 +23,7 @@ from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.gitlab.read.policy import Policy
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
-from worker.gitlab.write.checked import CheckedNoteWriter
-from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.note_writers import CheckedNoteWriter, DryRunWriter
 from worker.gitlab.write.writer import GitLabWriter
 from worker.queue.journal import Journal
 from worker.safety.redact import Redactor
@@ -34,8 +33,7 @@ from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
 from worker.settings.playbook import Playbook, Workflow
 from worker.settings.runs import PlanBy, ToolList
 from worker.sources.konflux import Tenant, open_konflux
-from worker.sources.plugins import load_plugins
-from worker.sources.table import Rows, bind_sources, join_rows, write_notes
+from worker.sources.table import Rows, bind_sources, join_rows, load_plugins, write_notes
 from worker.sources.testing_farm import open_testing_farm
 from worker.telemetry.parts import Telemetry
 from worker.tools.base import SavedDocuments, ToolContext

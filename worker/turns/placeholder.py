@@ -30,11 +30,6 @@ from worker.safety.markdown import Marker
 from worker.turns.parts import Deps
 
 
-def is_unfinished(body: str) -> bool:
-    """Whether a note of ours still promises a result."""
-    return note.is_placeholder(body)
-
-
 def write_end(marker: Marker, subject: Subject, reason: str, earlier: str = "") -> str:
     """Return the body of a note that says why there is no result, with the `earlier` note below."""
     return fold_earlier(note.write_failure(marker, subject, reason, None), earlier)

@@ -227,7 +227,7 @@ _OUTSIDE = ("169.254.169.254:80", "[fd00:ec2::254]:80", "1.1.1.1:443")
 _WORKER_PORT = 8080
 
 
-class Surroundings(Protocol):
+class _Surroundings(Protocol):
     """What `list_targets` needs of sandbox.kubernetes.cluster.Cluster."""
 
     @property
@@ -236,7 +236,7 @@ class Surroundings(Protocol):
     def find_own_address(self) -> str: ...
 
 
-def list_targets(cluster: Surroundings, resolver: Path = RESOLVER) -> list[str]:
+def list_targets(cluster: _Surroundings, resolver: Path = RESOLVER) -> list[str]:
     """List the API server, the name servers, this worker, metadata addresses and the internet.
 
     Each is an IP address with a port, such as "10.0.0.1:443" or "[fd00::1]:53", because the

@@ -60,7 +60,7 @@ _COUNT = "import os; print(sum(name.isdigit() for name in os.listdir('/proc')) -
 Targets = Callable[[Cluster], list[str]]
 
 
-class PodContainer:
+class _PodContainer:
     """The container of a running pod. Implements sandbox.supervised.Container.
 
     `owner` is a mark of whoever started or adopted it last; only the owner ends what runs in it.
@@ -171,7 +171,7 @@ class PodContainer:
 class PodSandbox(FramedSandbox):
     """A sandbox in a pod, made by KubernetesDriver.start."""
 
-    def __init__(self, container: PodContainer, spec: ContainerSpec) -> None:
+    def __init__(self, container: _PodContainer, spec: ContainerSpec) -> None:
         super().__init__(container, spec)
         self.pod = container.pod
 
@@ -210,7 +210,7 @@ class KubernetesDriver:
             undo.callback(cluster.close)
             owner = make_owner()
             pod = self._create(cluster, session, owner)
-            container = PodContainer(cluster, pod, self._spec, owner)
+            container = _PodContainer(cluster, pod, self._spec, owner)
             sandbox = PodSandbox(container, self._spec)
             undo.callback(sandbox.close)
             try:
@@ -223,7 +223,7 @@ class KubernetesDriver:
             undo.pop_all()
         return sandbox
 
-    def _prove_isolation(self, cluster: Cluster, container: PodContainer) -> None:
+    def _prove_isolation(self, cluster: Cluster, container: _PodContainer) -> None:
         container.prove_isolation(self._targets(cluster), self._settings.policy_seconds)
 
     def adopt(self, session: str) -> PodSandbox | None:
@@ -238,7 +238,7 @@ class KubernetesDriver:
             if not usable:
                 return None
             undo.pop_all()
-        container = PodContainer(cluster, usable[0], self._spec, make_owner())
+        container = _PodContainer(cluster, usable[0], self._spec, make_owner())
         container.assign_session(session)
         sandbox = PodSandbox(container, self._spec)
         try:

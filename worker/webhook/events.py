@@ -65,7 +65,7 @@ class PipelineEvent(_Payload):
     merge_request: PipelineMergeRequest | None = None
 
 
-class NoteAttributes(_Payload):
+class _NoteAttributes(_Payload):
     """The comment; `type` is None for a plain one, `action` is missing before GitLab 16.11."""
 
     id: Id
@@ -83,7 +83,7 @@ class Target(_Payload):
     path_with_namespace: Path
 
 
-class NoteMergeRequest(_Payload):
+class _NoteMergeRequest(_Payload):
     """The merge request that was commented."""
 
     iid: Id
@@ -95,12 +95,12 @@ class NoteEvent(_Payload):
     """Somebody commented."""
 
     object_kind: Literal["note"]
-    object_attributes: NoteAttributes
+    object_attributes: _NoteAttributes
     project: Project
-    merge_request: NoteMergeRequest | None = None
+    merge_request: _NoteMergeRequest | None = None
 
 
-class EmojiAttributes(_Payload):
+class _EmojiAttributes(_Payload):
     """One reaction; `action` is "award" or "revoke"."""
 
     id: Id
@@ -110,7 +110,7 @@ class EmojiAttributes(_Payload):
     action: Word | None = None
 
 
-class AwardedNote(_Payload):
+class _AwardedNote(_Payload):
     """The comment that somebody reacted to."""
 
     note: str = ""
@@ -121,10 +121,10 @@ class EmojiEvent(_Payload):
 
     object_kind: Literal["emoji"]
     event_type: Word | None = None
-    object_attributes: EmojiAttributes
+    object_attributes: _EmojiAttributes
     project: Project
-    merge_request: NoteMergeRequest | None = None
-    note: AwardedNote | None = None
+    merge_request: _NoteMergeRequest | None = None
+    note: _AwardedNote | None = None
 
 
 class OtherEvent(_Payload):

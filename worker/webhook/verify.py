@@ -60,7 +60,7 @@ def make_verifier(secret: str) -> "Verifier":
             "to the secret token or the signing token of the GitLab webhook, or GITLAB_WEBHOOK_KEY"
         )
     if secret.startswith(SIGNING):
-        return SignatureVerifier(_decode_key(secret))
+        return _SignatureVerifier(_decode_key(secret))
     return TokenVerifier(secret.encode())
 
 
@@ -95,7 +95,7 @@ class TokenVerifier:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SignatureVerifier:
+class _SignatureVerifier:
     """Checks an HMAC-SHA256 over id, time and raw body."""
 
     key: bytes
@@ -119,7 +119,7 @@ class SignatureVerifier:
         return BodyCheck([hmac.new(self.key, head, hashlib.sha256)], signatures)
 
 
-Verifier = TokenVerifier | SignatureVerifier
+Verifier = TokenVerifier | _SignatureVerifier
 
 
 def make_door_verifier(secret: str, keys: Sequence[str]) -> "DoorVerifier":

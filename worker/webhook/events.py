@@ -1,23 +1,30 @@
-"""Parses a delivery as a typed event (pure), which has only the fields we use.
+"""What a delivery says and asks for (pure): a typed event, then a Trigger or a reason to ignore it.
 
 The payloads: https://docs.gitlab.com/user/project/integrations/webhook_events/. A wrong type in a
 field we use is a Rejected 400 that names the field; a kind we don't read is an `OtherEvent`,
-because GitLab disables webhooks that answer with 4xx.
+because GitLab disables webhooks that answer with 4xx. Decisions use the payload only; questions to
+GitLab (is it the bot's thread? may this user command it?) are for the worker.
 """
 
-from collections.abc import (Mapping)
-from typing import (Annotated, Literal)
-from pydantic import (BaseModel, BeforeValidator, ConfigDict, Field, ValidationError)
-from worker.conversation.triggers import (PipelineFailed)
-from worker.errors import (Rejected)
-from collections.abc import (Sequence)
-from dataclasses import (dataclass, replace)
-from fnmatch import (fnmatchcase)
-from worker.conversation.comment_commands import (may_address_bot)
-from worker.conversation.triggers import (UNRELATED_SOURCES, PipelineFailed, PipelinePassed, Reacted, Replied, Trigger)
-from worker.safety.marker import (find_marker)
-from worker.verdict.facts import (parse_time)
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from worker.conversation.comment_commands import may_address_bot
+from worker.conversation.triggers import (
+    UNRELATED_SOURCES,
+    PipelineFailed,
+    PipelinePassed,
+    Reacted,
+    Replied,
+    Trigger,
+)
+from worker.errors import Rejected
+from worker.safety.marker import find_marker
+from worker.verdict.facts import parse_time
 
 Id = Annotated[int, Field(gt=0, lt=2**63)]
 Word = Annotated[str, Field(max_length=255)]

@@ -5,29 +5,27 @@ Answering a webhook uses only the store and the broker, because GitLab waits 10 
 
 import asyncio
 import logging
-from collections.abc import (Awaitable, Callable, Sequence)
-from dataclasses import (dataclass)
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
 import anyio
 import anyio.to_thread
-from starlette.applications import (Starlette)
-from starlette.exceptions import (HTTPException)
-from starlette.requests import (Request)
-from starlette.responses import (JSONResponse, Response)
-from starlette.routing import (Route)
-from worker.conversation.triggers import (Trigger, trigger_id)
-from worker.errors import (QueueError, Rejected)
-from worker.settings.gitlab import (PARAMETER)
-from worker.webhook import (events)
-from worker.webhook.connections import (MAX_BODY, BodyReader, reject_too_large)
-from worker.webhook.events import (Claims)
-from worker.webhook.id_tokens import (TokenReader, UsedTokens)
-from worker.webhook.verify import (DoorVerifier)
-from collections import (deque)
-from collections.abc import (Callable, Sequence)
-from concurrent.futures import (ThreadPoolExecutor)
-from worker.conversation.triggers import (Trigger)
-from worker.errors import (QueueError)
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
+from worker.conversation.triggers import Trigger, trigger_id
+from worker.errors import QueueError, Rejected
+from worker.settings.gitlab import PARAMETER
+from worker.webhook import events
+from worker.webhook.connections import MAX_BODY, BodyReader, reject_too_large
+from worker.webhook.events import Claims
+from worker.webhook.id_tokens import TokenReader, UsedTokens
+from worker.webhook.verify import DoorVerifier
 
 PATH = "/webhooks/gitlab"
 CI_PATH = "/triggers/ci"
@@ -50,6 +48,72 @@ _METRIC_KINDS = {
 _OUTCOMES = {200: "ignored", 202: "accepted", 503: "unavailable"}
 
 _log = logging.getLogger("sandpiper.webhook")
+
+
+Enqueue = Callable[[Sequence[Trigger]], Sequence[QueueError | None]]
+"""Queues triggers, and returns for each of them why it was not queued, or None. It may block."""
+
+MOST = 64
+"""The most triggers of one batch."""
+
+PATIENCE = 0.1
+"""Seconds after which the next batch begins although the last one has not ended."""
+
+_THREADS = 4
+
+
+class Batches:
+    """Collects triggers while a batch is being queued; they are the next batch. For one event loop.
+
+    Deliveries that arrive together share threads and round trips: with a thread for each, the
+    threads would take Python's lock from each other at every system call. A batch that takes long,
+    because the store is slow to write one of its triggers, does not hold up the others.
+    """
+
+    def __init__(self, enqueue: Enqueue, patience: float = PATIENCE) -> None:
+        self._enqueue, self._patience = enqueue, patience
+        self._waiting: deque[tuple[Trigger, asyncio.Future[QueueError | None]]] = deque()
+        self._is_busy = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._threads = ThreadPoolExecutor(_THREADS, "enqueue")
+
+    async def enqueue(self, trigger: Trigger) -> None:
+        """Queue a trigger with the next batch. Raises QueueError, and what `Enqueue` raises.
+
+        One that is cancelled before its batch begins is not queued.
+        """
+        future: asyncio.Future[QueueError | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((trigger, future))
+        self._begin_batch()
+        if failure := await future:
+            raise failure
+
+    def _begin_batch(self) -> None:
+        """Begin a batch if any trigger waits, unless one has begun a moment ago."""
+        if self._waiting and not self._is_busy:
+            self._is_busy = True
+            task = asyncio.get_running_loop().create_task(self._run_batch())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run_batch(self) -> None:
+        taken = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
+        batch = [(trigger, future) for trigger, future in taken if not future.done()]
+        triggers = [trigger for trigger, _ in batch]
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._threads, self._enqueue, triggers)
+        await asyncio.wait([work], timeout=self._patience)
+        self._is_busy = False
+        self._begin_batch()
+        await asyncio.wait([work])
+        error = work.exception()
+        for number, (_, future) in enumerate(batch):
+            if future.done():
+                continue
+            if error:
+                future.set_exception(error)
+            else:
+                future.set_result(work.result()[number])
 
 
 def build_app(
@@ -280,68 +344,3 @@ def _clip_line(text: str) -> str:
     if not text.isprintable():
         text = "".join(char if char.isprintable() else " " for char in text)
     return text.strip()
-
-
-Enqueue = Callable[[Sequence[Trigger]], Sequence[QueueError | None]]
-"""Queues triggers, and returns for each of them why it was not queued, or None. It may block."""
-
-MOST = 64
-"""The most triggers of one batch."""
-
-PATIENCE = 0.1
-"""Seconds after which the next batch begins although the last one has not ended."""
-
-_THREADS = 4
-
-class Batches:
-    """Collects triggers while a batch is being queued; they are the next batch. For one event loop.
-
-    With a thread for each trigger, the threads would take Python's lock from each other at every
-    system call, which costs more than the work itself. A batch that takes long, because the store is slow to write one of its triggers, does not hold
-    up the others.
-    """
-
-    def __init__(self, enqueue: Enqueue, patience: float = PATIENCE) -> None:
-        self._enqueue, self._patience = enqueue, patience
-        self._waiting: deque[tuple[Trigger, asyncio.Future[QueueError | None]]] = deque()
-        self._is_busy = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._threads = ThreadPoolExecutor(_THREADS, "enqueue")
-
-    async def enqueue(self, trigger: Trigger) -> None:
-        """Queue a trigger with the next batch. Raises QueueError, and what `Enqueue` raises.
-
-        One that is cancelled before its batch begins is not queued.
-        """
-        future: asyncio.Future[QueueError | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((trigger, future))
-        self._begin_batch()
-        if failure := await future:
-            raise failure
-
-    def _begin_batch(self) -> None:
-        """Begin a batch if any trigger waits, unless one has begun a moment ago."""
-        if self._waiting and not self._is_busy:
-            self._is_busy = True
-            task = asyncio.get_running_loop().create_task(self._run_batch())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _run_batch(self) -> None:
-        taken = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
-        batch = [(trigger, future) for trigger, future in taken if not future.done()]
-        triggers = [trigger for trigger, _ in batch]
-        loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(self._threads, self._enqueue, triggers)
-        await asyncio.wait([work], timeout=self._patience)
-        self._is_busy = False
-        self._begin_batch()
-        await asyncio.wait([work])
-        error = work.exception()
-        for number, (_, future) in enumerate(batch):
-            if future.done():
-                continue
-            if error:
-                future.set_exception(error)
-            else:
-                future.set_result(work.result()[number])

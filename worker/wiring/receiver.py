@@ -18,7 +18,7 @@ from worker.sessions.store import SessionStore
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http
-from worker.webhook.batches import Enqueue
+from worker.webhook.http import Enqueue
 from worker.webhook.id_tokens import TokenReader, TokenVerifier, fetch_keys
 from worker.wiring.stores import open_session_store, open_watched_store, wait_for_store
 

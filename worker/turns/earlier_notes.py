@@ -19,8 +19,6 @@ from worker.conversation.context_json import HistoryError
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.gitlab.ports import OwnNote
 from worker.safety.markdown import Kind, Marker
-from worker.turns import memory, project_memory, stored_turns
-from worker.safety.marker import Kind, Marker
 from worker.turns import memory, stored_turns
 from worker.turns.parts import Deps, NotesMarked, Turn
 from worker.verdict.aftermath import Aftermath, dump_aftermath

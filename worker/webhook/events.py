@@ -23,7 +23,7 @@ from worker.conversation.triggers import (
     Trigger,
 )
 from worker.errors import Rejected
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 from worker.verdict.facts import parse_time
 
 Id = Annotated[int, Field(gt=0, lt=2**63)]

@@ -31,8 +31,7 @@ from worker.telemetry.parts import Telemetry, open_traces
 from worker.transport.certificates import find_unusable_file
 from worker.transport.failures import show_address
 from worker.webhook import http
-from worker.webhook.batches import Enqueue
-from worker.webhook.http import PATH
+from worker.webhook.http import PATH, Enqueue
 from worker.webhook.id_tokens import TokenReader, TokenVerifier, fetch_keys
 from worker.wiring.jobs import list_tool_names
 from worker.wiring.providers import (

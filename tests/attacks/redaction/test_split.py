@@ -14,11 +14,8 @@ from worker.answer.note.note import Footer
 from worker.answer.parse import parse_finding
 from worker.answer.proof import prove_reply
 from worker.conversation.context import Outcome, Status, Subject
-from worker.gitlab.write.checked import CheckedNoteWriter
-from worker.gitlab.write.dry_run import DryRunWriter
-from worker.safety.markdown import Marker, find_marker
 from worker.gitlab.write.note_writers import CheckedNoteWriter, DryRunWriter
-from worker.safety.marker import Marker, find_marker
+from worker.safety.markdown import Marker, find_marker
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
 from worker.verdict.finding import Evidence, Finding, JobLog, Place

@@ -12,8 +12,7 @@ from worker.answer.parse import advises_against_retry
 from worker.answer.shell_scripts import MAX_READ
 from worker.answer.suggestions import Change, Offers, Suggestion
 from worker.answer.trials import Trial
-from worker.safety.code import write_code_line, write_suggestion_block
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker, write_code_line, write_suggestion_block
 from worker.safety.neutralise import is_link_allowed, is_plain_url
 from worker.safety.sentences import before_code, split_clauses, split_sentences
 from worker.safety.untrusted import one_line

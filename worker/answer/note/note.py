@@ -35,10 +35,8 @@ from worker.conversation.digest import Digest
 from worker.conversation.messages import ToolCall
 from worker.safety.lint import MAX_LINES, count_visible_lines
 from worker.safety.markdown import Marker, write_code_block, write_code_line
-from worker.safety.neutralise import is_link_allowed
-from worker.safety.marker import Marker
 from worker.safety.neutralise import is_link_allowed, is_plain_url
-from worker.safety.redaction_counts import Counts, count_all, describe_counts, group_by_document
+from worker.safety.redacted_values import Counts, count_all, describe_counts, group_by_document
 from worker.safety.untrusted import one_line, parse_object
 from worker.verdict.finding import FailedJob, Finding, Unproven
 from worker.verdict.jobs import Group, Hit

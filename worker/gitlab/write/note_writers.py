@@ -7,10 +7,8 @@ from itertools import count
 from worker.answer.finish import add_subject_hosts, finish_body
 from worker.conversation.context import NoteRef, Subject
 from worker.errors import ForgeError
-from worker.gitlab.ports import OwnNote, Votes
-from worker.safety.markdown import Marker, find_marker
 from worker.gitlab.ports import NoteWriter, OwnNote, Votes
-from worker.safety.marker import Marker, find_marker
+from worker.safety.markdown import Marker, find_marker
 from worker.verdict.diffs import Position
 
 

@@ -20,9 +20,7 @@ from worker.logs.failure_lines import (
 )
 from worker.logs.line_kinds import may_tell_of_host
 from worker.logs.signature import find_exact_errors
-from worker.verdict.facts import TIME_LIMITS, Facts, Run, Unknown
-from worker.verdict.facts import Run, Unknown
-from worker.verdict.gitlab_reasons import TIME_LIMITS
+from worker.verdict.facts import TIME_LIMITS, Run, Unknown
 from worker.verdict.jobs import TOLD, FailingJob
 
 NAMED = 3

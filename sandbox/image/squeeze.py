@@ -51,7 +51,7 @@ def _run_beside(work: Callable[[], None], pipe: _Pipe) -> Iterator[None]:
 
     An error of `work` takes precedence: a refusal is the cause of any error of the block.
     """
-    errors = list[Exception]()
+    errors, done = list[Exception](), False
 
     def run() -> None:
         try:
@@ -63,10 +63,10 @@ def _run_beside(work: Callable[[], None], pipe: _Pipe) -> Iterator[None]:
     thread.start()
     try:
         yield
-    except BaseException:
-        pipe.process.kill()
-        raise
+        done = True
     finally:
+        if not done:
+            pipe.process.kill()
         thread.join()
         if errors:
             raise errors[0]

@@ -32,7 +32,6 @@ from worker.jobs.pipeline import find_looked_at
 from worker.settings.models import TIERS
 from worker.turns import contexts, memory, session, stored_turns
 from worker.turns.parts import Attempt, Deps, Ended, Skipped
-from worker.turns.tiers import forget_preference
 
 STOPPED = "stopped on request"
 
@@ -147,29 +146,25 @@ def _change_tier(comment: Comment, argument: str, deps: Deps, run: Attempt) -> s
 
 
 def _change_model(comment: Comment, argument: str, deps: Deps, run: Attempt) -> Ended | str:
-    words = argument.split()
+    """Change the models, or have the failure looked at with the one that is named."""
+    words, asker = argument.split(), _make_asker(comment)
     if len(words) != 1 or words[0].lower() in (LIST, *TIERS):
-        return change_models(_make_asker(comment), argument, deps)
-    return _answer_with_model(comment, words[0], deps, run)
-
-
-def _make_asker(comment: Comment) -> Asker:
-    trigger = comment.trigger
-    return Asker(trigger.project_id, trigger.mr_iid, comment.note.author_id)
-
-
-def _answer_with_model(comment: Comment, written: str, deps: Deps, run: Attempt) -> Ended | str:
-    name = find_model(written, deps)
-    if not may_use_model(_make_asker(comment), name, deps):
+        return change_models(asker, argument, deps)
+    name = find_model(words[0], deps)
+    if not may_use_model(asker, name, deps):
         return NOT_ALLOWED
-    offered = deps.runtime.choices
-    model = offered.get(name) or partial(deps.runtime.make_model, TierModel(name))
+    model = deps.runtime.choices.get(name) or partial(deps.runtime.make_model, TierModel(name))
     chosen = replace(run, model=model)
     try:
         key = _find_session(comment, deps)
     except NotDone:
         return _run_workflow(comment, "analyze", deps, chosen)
     return _answer_in_session(comment, key, _OTHER_MODEL, deps, chosen)
+
+
+def _make_asker(comment: Comment) -> Asker:
+    trigger = comment.trigger
+    return Asker(trigger.project_id, trigger.mr_iid, comment.note.author_id)
 
 
 def _write_status(comment: Comment, argument: str, deps: Deps, run: Attempt) -> str:
@@ -231,7 +226,7 @@ def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Atte
     removed = sum(session.forget_session(key, name, deps) for key in _list_sessions(comment, deps))
     project, iid = comment.trigger.project_id, comment.trigger.mr_iid
     removed += memory.forget_merge_request(project, iid, deps)
-    removed += forget_preference(project, iid, deps)
+    removed += deps.storage.sessions.preferences.remove(project, iid)
     removed += retention.forget_merge_request(project, iid, deps, comment.trigger)
     # An earlier attempt may have deleted it and died before it could answer.
     answer = "Deleted: what was said, and every file." if removed else _NOTHING_STORED
@@ -272,15 +267,9 @@ def _answer_in_session(
         internal=note.internal,
         begins=comment.begins,
     )
+    internal = note.internal
     ended = session.answer_reply(
-        key,
-        text,
-        deps,
-        run,
-        comment.trigger,
-        first_look=first_look,
-        internal=note.internal,
-        asker=asker,
+        key, text, deps, run, comment.trigger, first_look=first_look, internal=internal, asker=asker
     )
     if isinstance(ended, Skipped) and ended.reason == session.BEGAN_IN_PUBLIC:
         raise NotDone(ended.reason)

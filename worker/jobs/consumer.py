@@ -72,7 +72,13 @@ class Consumer:
         Returns for each trigger why the store or the broker did not accept it, or None. Once it is
         in the journal, it is not lost, whatever the broker does: recovery finds it there.
         """
-        failures = self._add_to_journal(triggers) if triggers else []
+        if not triggers:
+            return []
+        size = math.ceil(len(triggers) / WRITERS)
+        parts = [triggers[start : start + size] for start in range(0, len(triggers), size)]
+        # The threads mostly wait for the store.
+        futures = [self._writers.submit(self._add_each, part) for part in parts[1:]]
+        failures = sum((each.result() for each in futures), self._add_each(parts[0]))
         added = [each for each, failure in zip(triggers, failures, strict=True) if not failure]
         try:
             if added:
@@ -80,13 +86,6 @@ class Consumer:
         except QueueError as error:
             return [failure or error for failure in failures]
         return failures
-
-    def _add_to_journal(self, triggers: Sequence[Trigger]) -> list[QueueError | None]:
-        """Write triggers in a few threads, which mostly wait for the store."""
-        size = math.ceil(len(triggers) / WRITERS)
-        parts = [triggers[start : start + size] for start in range(0, len(triggers), size)]
-        futures = [self._writers.submit(self._add_each, part) for part in parts[1:]]
-        return sum((each.result() for each in futures), self._add_each(parts[0]))
 
     def _add_each(self, triggers: Sequence[Trigger]) -> list[QueueError | None]:
         journal, failures = self._journal(), list[QueueError | None]()

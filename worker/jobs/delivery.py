@@ -178,21 +178,17 @@ class _Delivery:
         except SandpiperError as error:
             self._handle_failure(entry, error, note)
         else:
-            self._close(entry, result, run, doubts)
-
-    def _close(self, entry: Entry, result: Result, run: Attempt, doubts: Sequence[str]) -> None:
-        """Look again at a "not found" that may pass; else remove the entry, or park it."""
-        if isinstance(result, Skipped):
-            is_certain = result.is_certain or run.is_last_look
-            if doubts and not is_certain and self._may_pass(doubts):
-                self._look_again(entry, f"{result.reason} ({doubts[0]})")
+            if isinstance(result, Skipped):
+                is_certain = result.is_certain or run.is_last_look
+                if doubts and not is_certain and self._may_pass(doubts):
+                    self._look_again(entry, f"{result.reason} ({doubts[0]})")
+                    return
+                log.info("trigger %s skipped: %s", self._name, result.reason)
+            if run.gives_up:
+                self._park(entry, run.gives_up)
                 return
-            log.info("trigger %s skipped: %s", self._name, result.reason)
-        if run.gives_up:
-            self._park(entry, run.gives_up)
-            return
-        self._journal.remove_trigger(self._trigger)
-        self.outcome = _name_outcome(result)
+            self._journal.remove_trigger(self._trigger)
+            self.outcome = _name_outcome(result)
 
     def _handle_failure(self, entry: Entry, error: SandpiperError, note: UnfinishedNote) -> None:
         """Try the trigger again later, or park it if that does not help."""

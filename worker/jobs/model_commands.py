@@ -21,7 +21,6 @@ from worker.conversation.tiers import (
 from worker.safety.untrusted import one_line
 from worker.settings.models import LEVELS, TIERS
 from worker.turns.parts import Deps
-from worker.turns.tiers import change_preference, read_preferences
 
 LIST, RESET, FORCE, REASONING, PROJECT = "list", "reset", "force", "reasoning", "project"
 
@@ -166,7 +165,8 @@ def may_use_model(asker: Asker, model: str, deps: Deps) -> bool:
 
 
 def _apply_change(asker: Asker, change: _Change, deps: Deps, *, for_project: bool) -> str:
-    before = read_preferences(asker.project_id, asker.mr_iid, deps)[for_project]
+    preferences = deps.storage.sessions.preferences
+    before = preferences.read(asker.project_id, asker.mr_iid)[for_project]
     after = change.apply(before)
     lifts_force = before.is_forced and (before.tier, True) != (after.tier, after.is_forced)
     needs_more = change.is_costly or for_project or lifts_force
@@ -174,7 +174,7 @@ def _apply_change(asker: Asker, change: _Change, deps: Deps, *, for_project: boo
     if needs_more and not permissions.may_choose_tier(asker.project_id, asker.user_id):
         return NOT_ALLOWED
     iid = 0 if for_project else asker.mr_iid
-    after = change_preference(asker.project_id, iid, change.apply, deps)
+    after = preferences.change(asker.project_id, iid, change.apply)
     return f"{change.answer}, for {after.where}."
 
 
@@ -185,14 +185,14 @@ def _split_words(argument: str) -> tuple[list[str], bool]:
 
 
 def _read_rules(asker: Asker, deps: Deps) -> TierRules:
-    preferences = read_preferences(asker.project_id, asker.mr_iid, deps)
+    preferences = deps.storage.sessions.preferences.read(asker.project_id, asker.mr_iid)
     return deps.runtime.limits.tier_rules.apply_preferences(preferences)
 
 
 def describe_tier(asker: Asker, deps: Deps) -> str:
     """Return a sentence on the next turn's tier, "" if there are no tiers. Raises StoreError."""
     rules = deps.runtime.limits.tier_rules
-    preferences = read_preferences(asker.project_id, asker.mr_iid, deps)
+    preferences = deps.storage.sessions.preferences.read(asker.project_id, asker.mr_iid)
     chosen = resolve_tier(rules, "", preferences)
     if chosen is None:
         return ""

@@ -5,7 +5,6 @@ before.
 """
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 
 from worker.conversation.context import SessionKey, Subject
@@ -18,12 +17,7 @@ from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, NotesMarked, Skipped
 from worker.turns.run_again import look_again
 from worker.turns.session import analyse_failure
-from worker.turns.stored_turns import (
-    find_next_turn,
-    is_unexplained,
-    load_turn,
-    make_key,
-)
+from worker.turns.stored_turns import find_next_turn, is_unexplained, load_turn, make_key
 from worker.verdict.aftermath import load_aftermath
 
 log = logging.getLogger("sandpiper.job")
@@ -70,17 +64,6 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Attempt) -> Ended
     )
 
 
-def _list_pipelines_of_commit(subject: Subject, deps: Deps) -> Sequence[int]:
-    """List the commit's other pipelines; if GitLab cannot tell, none, so the analysis goes on."""
-    try:
-        return deps.gitlab.pipelines.list_same_commit(subject)
-    except SourceError as error:
-        if error.transient:
-            raise
-        log.warning("pipeline %d: %s", subject.pipeline_id, error)
-        return ()
-
-
 def find_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> SessionKey | None:
     """Return the session that has looked at the pipeline's commit, None if there is none.
 
@@ -92,7 +75,14 @@ def find_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> SessionK
         return own
     if deps.queue.leases.find_holder(own, 0):
         return None  # the same trigger's turn, perhaps to be taken over
-    for pipeline in _list_pipelines_of_commit(subject, deps):
+    try:
+        pipelines = deps.gitlab.pipelines.list_same_commit(subject)
+    except SourceError as error:
+        if error.transient:
+            raise
+        log.warning("pipeline %d: %s", subject.pipeline_id, error)
+        return None  # the analysis goes on
+    for pipeline in pipelines:
         key = make_key(replace(subject, pipeline_id=pipeline), workflow, deps)
         latest = deps.storage.sessions.find_latest_turn(key)
         if latest is not None:

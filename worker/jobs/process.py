@@ -60,7 +60,7 @@ class ReadyFile:
             log.warning("the ready file cannot be removed: %s", error)
 
 
-class PerConsumerConnection(Connection):  # type: ignore[misc]
+class _PerConsumerConnection(Connection):  # type: ignore[misc]
     """A connection on which Celery limits what is taken ahead per consumer, not per channel.
 
     A channel has one consumer here, so it is the same; but quorum queues refuse the latter, and
@@ -73,10 +73,10 @@ class PerConsumerConnection(Connection):  # type: ignore[misc]
         return True
 
 
-class PerConsumerAmqp(AMQP):  # type: ignore[misc]
+class _PerConsumerAmqp(AMQP):  # type: ignore[misc]
     """Celery's part that makes messages and connections."""
 
-    Connection = PerConsumerConnection
+    Connection = _PerConsumerConnection
 
 
 class Sandpiper(Celery):  # type: ignore[misc]
@@ -85,7 +85,7 @@ class Sandpiper(Celery):  # type: ignore[misc]
     `failure` is what kept the consumer from starting, which Celery itself only logs.
     """
 
-    amqp_cls = PerConsumerAmqp
+    amqp_cls = _PerConsumerAmqp
     consumer: Consumer
     ready_file: ReadyFile
     failure: SandpiperError | None = None
@@ -222,7 +222,7 @@ class ReadinessStep(StartStopStep):  # type: ignore[misc]
     terminate = shutdown = stop
 
 
-class SignalStep(StartStopStep):  # type: ignore[misc]
+class _SignalStep(StartStopStep):  # type: ignore[misc]
     """Makes Celery's worker end on SIGTERM without printing a line to stdout."""
 
     requires = ("celery.worker.components:Pool",)
@@ -250,7 +250,7 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
     warnings.filterwarnings("ignore", category=SecurityWarning)
     require_login(app)
     app.ready_file = ReadyFile(ready)
-    app.steps["worker"].add(SignalStep)
+    app.steps["worker"].add(_SignalStep)
     shutdown = threading.Event()
 
     def begin_shutdown(**_: object) -> None:

@@ -53,16 +53,25 @@ class _LostTrigger(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Abandoned:
-    """What was found, and why it was not begun again ("" if it was)."""
+class Swept:
+    """What was found, and the reason if it was not begun (again).
+
+    With `is_gap`, GitLab did not say which pipelines there are, and `reason` is why.
+    """
 
     what: str
     reason: str = ""
+    is_gap: bool = False
+
+    @property
+    def was_begun(self) -> bool:
+        """Whether nothing was against it."""
+        return not self.reason
 
 
 def resume_abandoned(
     deps: Deps, begin: Callable[[Trigger], None], *, act: bool = True
-) -> Iterator[Abandoned]:
+) -> Iterator[Swept]:
     """Call `begin` for each abandoned trigger and turn, and yield them; without `act` only yield.
 
     A trigger that was parked because GitLab or the store refused it for long is begun again too:
@@ -86,7 +95,7 @@ def resume_abandoned(
             continue
         if act:
             begin(stored.entry.trigger)
-        yield Abandoned(what)
+        yield Swept(what)
     for key, turn in list(_find_unfinished_turns(deps)):
         what = f"turn {turn} of session {key.session_id}"
         try:
@@ -96,17 +105,17 @@ def resume_abandoned(
                 continue  # whoever began it in a terminal has ended it there
             trigger = _restore_trigger(context)
         except (context_json.HistoryError, Unreadable) as error:
-            yield Abandoned(what, f"its checkpoint cannot be read: {error}")
+            yield Swept(what, f"its checkpoint cannot be read: {error}")
             continue
         except _LostTrigger as lost:
-            yield Abandoned(what, str(lost))
+            yield Swept(what, str(lost))
             continue
         if isinstance(trigger, PipelineFailed) and journal.has_failure(trigger):
             # A branch pipeline's trigger names no merge request, so its entry is elsewhere.
             continue
         if act:
             begin(trigger)
-        yield Abandoned(what)
+        yield Swept(what)
 
 
 def _is_abandoned(stored: StoredEntry, deps: Deps) -> bool:
@@ -158,22 +167,9 @@ def _restore_trigger(context: Context) -> Trigger:
 # ------------------------------------------------------------------- failures without a webhook
 
 
-@dataclass(frozen=True, slots=True)
-class MissedPipeline:
-    """A failed pipeline that the sweep looked at; `reason` says why it was not begun.
-
-    With `is_gap`, GitLab did not say which pipelines there are, and `reason` is why.
-    """
-
-    what: str
-    was_begun: bool
-    reason: str = ""
-    is_gap: bool = False
-
-
 def begin_missed_pipelines(
     deps: Deps, since: float, most: int, begin: Callable[[PipelineFailed], None]
-) -> Iterator[MissedPipeline]:
+) -> Iterator[Swept]:
     """Call `begin` for at most `most` failures that no session knows, and yield all looked at.
 
     `since` is in epoch seconds. Raises StoreError and what `begin` raises.
@@ -181,14 +177,14 @@ def begin_missed_pipelines(
     begun = 0
     for found in islice(deps.gitlab.pipelines.find_failed_pipelines(since), MOST_LOOKED_AT):
         if isinstance(found, str):
-            yield MissedPipeline("GitLab", False, found, is_gap=True)
+            yield Swept("GitLab", found, is_gap=True)
             continue
         what = f"pipeline {found.pipeline_id} of project {found.mr_project_id}!{found.mr_iid}"
         reason = _explain_skipped(found, deps)
         if not reason:
             begin(found)
             begun += 1
-        yield MissedPipeline(what, not reason, reason)
+        yield Swept(what, reason)
         if begun >= most:
             return
 
@@ -261,26 +257,20 @@ def _explain_known(key: SessionKey, failure: FailedPipeline, deps: Deps) -> str:
 def heal_notes(deps: Deps, since: float, *, act: bool = True) -> Iterator[str]:
     """Heal the notes of the merge requests with turns begun after `since` (epoch seconds), and
     yield a line for each note; without `act` only yield. Raises StoreError."""
-    for project, iid in _list_merge_requests(deps, since):
+    found: dict[tuple[int, int], None] = {}
+    for name in deps.storage.sessions.records.list_names(layout.RECENT):
+        row = layout.parse_row(name)
+        if (row and row.began_at < since) or len(found) >= MOST:
+            break  # the newest come first
+        if row:
+            found[row.project_id, row.mr_iid] = None
+    for project, iid in found:
         place = f"!{iid} of project {project}"
         try:
             for line in _heal_merge_request(project, iid, deps, act):
                 yield f"{place}: {line}"
         except ForgeError as error:
             yield f"{place}: its notes are left as they are: {error}"
-
-
-def _list_merge_requests(deps: Deps, since: float) -> Sequence[tuple[int, int]]:
-    found: dict[tuple[int, int], None] = {}
-    for name in deps.storage.sessions.records.list_names(layout.RECENT):
-        row = layout.parse_row(name)
-        if row and row.began_at < since:
-            break  # the newest come first
-        if row:
-            found[row.project_id, row.mr_iid] = None
-        if len(found) >= MOST:
-            break
-    return list(found)
 
 
 def _heal_merge_request(project: int, iid: int, deps: Deps, act: bool) -> Iterator[str]:

@@ -276,27 +276,25 @@ class Publisher:
             connection.release()
 
     def _send_all(self, triggers: Sequence[Trigger], since: float | None, producer: Any) -> None:
+        amqp_part = self._app.amqp
         with producer.batch():
-            for each in triggers:
-                self._send(each, since, producer)
-
-    def _send(self, trigger: Trigger, since: float | None, producer: Any) -> None:
-        message = self._app.amqp.as_task_v2(
-            f"{self._name}-{next(self._numbers)}",
-            self._task,
-            [to_message(trigger)],
-            ignore_result=True,
-            argsrepr=trigger_id(trigger),
-            kwargsrepr="",
-        )
-        producer.publish(
-            message.body,
-            headers={**message.headers, QUEUED_AT: since or time.time()},
-            routing_key=self._app.amqp.default_queue.name,
-            serializer=self._app.conf.task_serializer,
-            delivery_mode=PERSISTENT,
-            **message.properties,
-        )
+            for trigger in triggers:
+                message = amqp_part.as_task_v2(
+                    f"{self._name}-{next(self._numbers)}",
+                    self._task,
+                    [to_message(trigger)],
+                    ignore_result=True,
+                    argsrepr=trigger_id(trigger),
+                    kwargsrepr="",
+                )
+                producer.publish(
+                    message.body,
+                    headers={**message.headers, QUEUED_AT: since or time.time()},
+                    routing_key=amqp_part.default_queue.name,
+                    serializer=self._app.conf.task_serializer,
+                    delivery_mode=PERSISTENT,
+                    **message.properties,
+                )
 
     def _count_messages(self, producer: Any) -> int:
         queue = self._app.amqp.default_queue

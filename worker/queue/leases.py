@@ -215,7 +215,12 @@ class Leases:
             try:
                 yield Lease(key, holder, registration, self)
             finally:
-                self._release(key, turn, holder)
+                try:
+                    self._store.release_turn(key, turn, holder)
+                except StoreError as error:
+                    log.warning("session %s turn %d: not released: %s", key.session_id, turn, error)
+                    with self._change:
+                        self._unreleased.append((key, turn, holder))
 
     @contextmanager
     def register_work(self) -> Iterator[tuple[str, Registration]]:
@@ -305,14 +310,6 @@ class Leases:
         takeover = replace(claim, fence=holder.fence + 1)
         log.warning("session %s turn %d: %s is dead", key.session_id, turn, holder.owner)
         return self._store.claim_turn(key, turn, takeover, now, over=holder) or takeover
-
-    def _release(self, key: SessionKey, turn: int, claim: Claim) -> None:
-        try:
-            self._store.release_turn(key, turn, claim)
-        except StoreError as error:
-            log.warning("session %s turn %d: not released: %s", key.session_id, turn, error)
-            with self._change:
-                self._unreleased.append((key, turn, claim))
 
     # --------------------------------------------------------------------------- the other workers
 

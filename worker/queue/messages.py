@@ -111,32 +111,29 @@ def _refuse_form(body: bytes) -> bytes:
 log = logging.getLogger("sandpiper.queue")
 
 
-class ReadMessage(virtual.Message):  # type: ignore[misc]
+class _ReadMessage(virtual.Message):  # type: ignore[misc]
     """kombu's message. One that cannot be read has its reason in `errors`, where a consumer looks
     for it, and can be rejected like any other."""
 
     def __init__(self, payload: Any, channel: Any = None, **options: Any) -> None:
         try:
             super().__init__(payload, channel=channel, **options)
-            self._check_delivery()
+            place = self.delivery_info
+            # By these, Redis is told of the message.
+            for each in (self.delivery_tag, place["exchange"], place["routing_key"]):
+                if not isinstance(each, str):
+                    raise NotOurs("its delivery tag, exchange and routing key are no texts")
         except Exception:  # what is no message can fail in any way
             self.errors = [sys.exc_info()]
             place = {"exchange": "", "routing_key": ""}
             empty = {"body": None, "properties": {"delivery_tag": uuid(), "delivery_info": place}}
             super().__init__(empty, channel=channel, **options)
 
-    def _check_delivery(self) -> None:
-        """Raise NotOurs if Redis could not be told of the message by what it says of itself."""
-        place = self.delivery_info
-        for each in (self.delivery_tag, place["exchange"], place["routing_key"]):
-            if not isinstance(each, str):
-                raise NotOurs("its delivery tag, exchange and routing key are no texts")
-
 
 class _Reading:
     """Takes items off the queue, for kombu's channels."""
 
-    Message = ReadMessage
+    Message = _ReadMessage
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
@@ -144,37 +141,34 @@ class _Reading:
         except Empty:
             raise
         except Exception as error:
-            if self._is_broker_failure(error):
+            transport: Any = self.connection  # type: ignore[attr-defined]
+            foreign = (*transport.connection_errors, *transport.channel_errors)
+            # For kombu a KeyError is Redis's failure too; here it comes from an item.
+            if isinstance(error, foreign) and not isinstance(error, KeyError):
                 raise
             # It is taken off the queue by now, and no message.
             log.warning("a message on the queue was refused: it cannot be read: %.200s", error)
             return True
 
-    def _is_broker_failure(self, error: Exception) -> bool:
-        """Whether Redis failed. For kombu a KeyError is that too; here it comes from an item."""
-        transport: Any = self.connection  # type: ignore[attr-defined]
-        foreign = (*transport.connection_errors, *transport.channel_errors)
-        return isinstance(error, foreign) and not isinstance(error, KeyError)
 
-
-class RedisChannel(_Reading, redis.Channel):  # type: ignore[misc]
+class _RedisChannel(_Reading, redis.Channel):  # type: ignore[misc]
     """kombu's channel to one Redis."""
 
 
 class RedisTransport(redis.Transport):  # type: ignore[misc]
     """kombu's transport to one Redis."""
 
-    Channel = RedisChannel
+    Channel = _RedisChannel
 
 
-class SentinelChannel(_Reading, redis.SentinelChannel):  # type: ignore[misc]
+class _SentinelChannel(_Reading, redis.SentinelChannel):  # type: ignore[misc]
     """kombu's channel to the Redis that Sentinel names."""
 
 
 class SentinelTransport(redis.SentinelTransport):  # type: ignore[misc]
     """kombu's transport to the Redis that Sentinel names."""
 
-    Channel = SentinelChannel
+    Channel = _SentinelChannel
 
 
 PAUSE = 0.1
@@ -192,7 +186,7 @@ class _Count:
     puts = 0
 
 
-class MemoryChannel(memory.Channel):  # type: ignore[misc]
+class _MemoryChannel(memory.Channel):  # type: ignore[misc]
     """kombu's channel, which wakes the readers at every message.
 
     Threads that use a queue for the first time at once get the same one: kombu's own channel gives
@@ -215,7 +209,7 @@ class MemoryChannel(memory.Channel):  # type: ignore[misc]
 class MemoryTransport(memory.Transport):  # type: ignore[misc]
     """kombu's transport with readers that wait for messages."""
 
-    Channel = MemoryChannel
+    Channel = _MemoryChannel
 
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:
         """Deliver one message. Raises TimeoutError if none comes, after at most PAUSE seconds."""

@@ -80,7 +80,11 @@ class ProjectSlots:
         Several workers may do so at once: a trigger over the limit is held again. Raises StoreError
         or QueueError.
         """
-        free, admitted = self._count_free(project_id), 0
+        stored, admitted = None, 0
+        with suppress(Unreadable):
+            stored = self._records.read(_record_name(project_id), RECORD)
+        owners = decode_owners(stored.content) if stored else []
+        free = self._cap - sum(map(self._leases.is_alive, owners))
         if free <= 0:
             return 0
         # Entries that are known to be parked stay for weeks and would keep the later ones from
@@ -100,8 +104,16 @@ class ProjectSlots:
     def _take_slot_or_hold(self, entry: Entry, project_id: int) -> bool:
         """Take a slot, or hold the entry if there is none. Raises StoreError: the entry is released
         then, because an owner without a run would count as a dead one."""
+
+        def add_owner(owners: list[str]) -> list[str] | None:
+            if entry.owner in owners:
+                return owners
+            if len(owners) >= self._cap:
+                owners = [each for each in owners if self._leases.is_alive(each)]
+            return [*owners, entry.owner] if len(owners) < self._cap else None
+
         try:
-            if self._take_slot(project_id, entry.owner):
+            if self._update_owners(project_id, add_owner):
                 return True
             self._journal.hold_entry(entry, f"{self._cap} runs of project {project_id} are at work")
         except StoreError:
@@ -131,24 +143,6 @@ class ProjectSlots:
             self.queue_held(project_id)
         except (StoreError, QueueError) as error:
             log.warning("the next one of project %d is left to recovery: %s", project_id, error)
-
-    def _count_free(self, project_id: int) -> int:
-        try:
-            stored = self._records.read(_record_name(project_id), RECORD)
-        except Unreadable:
-            return self._cap
-        owners = decode_owners(stored.content) if stored else []
-        return self._cap - sum(map(self._leases.is_alive, owners))
-
-    def _take_slot(self, project_id: int, owner: str) -> bool:
-        def add_owner(owners: list[str]) -> list[str] | None:
-            if owner in owners:
-                return owners
-            if len(owners) >= self._cap:
-                owners = [each for each in owners if self._leases.is_alive(each)]
-            return [*owners, owner] if len(owners) < self._cap else None
-
-        return self._update_owners(project_id, add_owner)
 
     def _update_owners(
         self, project_id: int, change: Callable[[list[str]], list[str] | None]

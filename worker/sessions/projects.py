@@ -16,7 +16,7 @@ from typing import Protocol
 from worker.conversation.tiers import Preference, TierModel
 from worker.errors import StoreError
 from worker.sessions.layout import KNOWN, PREFERENCES
-from worker.sessions.objects import Objects, update_record
+from worker.sessions.objects import RECORD, Objects, Records, update_record
 from worker.settings.models import TIERS
 from worker.stored_keys import to_stored
 
@@ -117,12 +117,53 @@ def _name_project(project_id: int) -> str:
     return f"{KNOWN}{project_id}/"
 
 
-# ------------------------------------------------------------------------- what people chose (pure)
+# -------------------------------------------------------------------------------- what people chose
 
 
-def make_preference_name(project_id: int, mr_iid: int) -> str:
-    """Return the name of a merge request's preference, or the project's if `mr_iid` is 0."""
-    return f"{PREFERENCES}{project_id}/{mr_iid or 'project'}.json"
+class Preferences:
+    """What people chose for merge requests, and for projects. Methods raise StoreError."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def read(self, project_id: int, mr_iid: int) -> tuple[Preference, Preference]:
+        """Read the preference of a merge request, and that of its project."""
+        return self._read_one(project_id, mr_iid), self._read_one(project_id, 0)
+
+    def _read_one(self, project_id: int, mr_iid: int) -> Preference:
+        name, where = _name_preference(project_id, mr_iid)
+        stored = self._records.read(name, RECORD)
+        return load_preference(stored.content if stored else None, where)
+
+    def change(
+        self, project_id: int, mr_iid: int, change: Callable[[Preference], Preference]
+    ) -> Preference:
+        """Change a merge request's preference, or its project's if `mr_iid` is 0, and return it."""
+        name, where = _name_preference(project_id, mr_iid)
+        changed = Preference(where=where)
+
+        def change_stored(data: bytes | None) -> bytes:
+            nonlocal changed
+            changed = change(load_preference(data, where))
+            return dump_preference(changed)
+
+        update_record(self._records, name, change_stored)
+        return changed
+
+    def remove(self, project_id: int, mr_iid: int) -> bool:
+        """Remove a merge request's preference; False if it has none."""
+        name, _ = _name_preference(project_id, mr_iid)
+        found = self._records.read(name, RECORD) is not None
+        if found:
+            self._records.delete(name)
+        return found
+
+
+def _name_preference(project_id: int, mr_iid: int) -> tuple[str, str]:
+    """Return the name of a merge request's record, or its project's if `mr_iid` is 0, and for what
+    it is chosen."""
+    where = "this merge request" if mr_iid else "this project"
+    return f"{PREFERENCES}{project_id}/{mr_iid or 'project'}.json", where
 
 
 def dump_preference(preference: Preference) -> bytes:

@@ -19,7 +19,7 @@ from worker.sessions import layout
 from worker.sessions.checked import CheckedObjects
 from worker.sessions.layout import INSTALLATION_KEY
 from worker.sessions.objects import Objects, Stored, update_record
-from worker.sessions.projects import KnownStore
+from worker.sessions.projects import KnownStore, Preferences
 from worker.sessions.recent import RecentTurns
 from worker.stored_keys import KEY, from_stored, pick_known, to_stored
 
@@ -66,6 +66,11 @@ class SessionStore:
     def known_failures(self) -> KnownStore:
         """The known failures, stored beside the sessions."""
         return KnownStore(self._objects)
+
+    @property
+    def preferences(self) -> Preferences:
+        """What people chose, stored beside the sessions."""
+        return Preferences(self._objects)
 
     @property
     def recent_turns(self) -> RecentTurns:

@@ -8,11 +8,9 @@ from functools import partial
 
 from sandbox.base import SandboxError
 from worker.answer import repair
-from worker.answer.finish import find_kept_back
-from worker.answer.repair import Objections
 from worker.conversation import context_json
 from worker.conversation.absorb import halt_turn
-from worker.conversation.context import Context, Outcome
+from worker.conversation.context import Context
 from worker.conversation.decide import conclude_halted_turn
 from worker.conversation.messages import ToolCall, count_results
 from worker.conversation.open_calls import close_calls, close_lost_calls
@@ -27,11 +25,11 @@ from worker.errors import (
     StoreError,
     TurnTaken,
 )
-from worker.turns import report, triage
+from worker.turns import triage
 from worker.turns.examination import Examiner, fail_without_answer
 from worker.turns.loop import LoopParts, run_loop
 from worker.turns.parts import Attempt, Deps, Terms, Toolset, Turn
-from worker.turns.report import find_hidden, read_finding, read_verdict
+from worker.turns.report import find_objections, read_verdict
 from worker.turns.sandbox import Workspace
 from worker.turns.tiers import change_model, find_signal, open_model
 from worker.turns.trials import Trials, find_trials
@@ -138,27 +136,7 @@ def make_examiner(terms: Terms, toolset: Toolset, deps: Deps) -> Examiner:
     return Examiner(
         gate=terms.workflow.gate or deps.runtime.gate,
         helper=deps.runtime.helper,
-        find_objections=partial(_find_objections, terms, toolset, deps),
-    )
-
-
-def _find_objections(
-    terms: Terms, toolset: Toolset, deps: Deps, context: Context, outcome: Outcome
-) -> Objections:
-    ended = replace(context, outcome=outcome)
-    found = read_finding(ended, toolset, deps)
-    objections = repair.find_objections(
-        outcome.text,
-        toolset.captures,
-        deps.runtime.redact,
-        partial(find_kept_back, terms.hosts, deps.runtime.redact),
-        find_hidden(ended, found, terms, deps) if found else (),
-        found.evidence if found and found.doubt else (),
-    )
-    return replace(
-        objections,
-        refutation=report.find_refutation(outcome.text, context),
-        retry_verdict=report.find_retried_verdict(outcome.text, context) if found else "",
+        find_objections=partial(find_objections, terms, toolset, deps),
     )
 
 

@@ -20,7 +20,7 @@ from worker.clock import Clock
 from worker.conversation import prompts
 from worker.conversation.absorb import absorb_reply, charge_helper, halt_turn, record_overflow
 from worker.conversation.cache_marks import MarkPlan, plan_marks
-from worker.conversation.context import Context, Outcome
+from worker.conversation.context import CacheMark, Context, Outcome
 from worker.conversation.decide import HINT, Act, Ask, Stop, decide
 from worker.conversation.events import Answered, Asking, Stage, ToolRan, Watcher
 from worker.conversation.fold_plan import choose_fold, estimate_size
@@ -43,7 +43,7 @@ from worker.conversation.messages import (
     find_open_calls,
     find_saved_files,
 )
-from worker.conversation.model import Helper, HelperAnswer, Model, Reply, Request
+from worker.conversation.model import Helper, HelperAnswer, Model, Request
 from worker.conversation.model_switch import (
     SET_TIER,
     Raise,
@@ -147,48 +147,26 @@ def _raise_for_answer(
 
 def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> Context:
     context = context.add(User(news)) if (news := parts.news()) else context
-    reply_model = context.reply_model
-    said = prompts.write_notice(ask.soft, ask.final, insist=ask.insist, is_empty=ask.empty)
-    notice = said or (prompts.FROM_ABOVE if reply_model else parts.remind(context))
-    sent = build_view(context.messages, context.folds)
-    keeps_cache = parts.model.keeps_cache_without_tools
-    tools_allowed = not ask.final or not (ask.insist or keeps_cache)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
-    marked = MarkPlan((), context.cache)
-    # A reply's own model writes no cache: it is asked once, and the marks are the session's.
-    if (tools_allowed or keeps_cache) and not reply_model:
-        marked = _plan_marks(context, count_groups(sent), ephemeral=bool(notice), now=sent_at)
-    request = Request(
-        system=context.system,
-        tools=context.tools,
-        messages=sent,
-        notice=notice,
-        tools_allowed=tools_allowed,
-        marks=marked.marks,
-        deadline=_compute_deadline(context, limits, parts.clock),
-        session=context.session_id,
-        max_output=reply_model.max_output if reply_model else 0,
-    )
-    parts.watch(Asking(context.turn_usage.iterations + 1, limits.max_iterations, notice))
+    request, cache = _make_request(context, ask, limits, parts, sent_at)
+    parts.watch(Asking(context.turn_usage.iterations + 1, limits.max_iterations, request.notice))
     try:
         reply = parts.model.reply(request)
-    except ContextOverflow as error:
-        if reply_model:
-            return _leave_failed(context, error, parts)
-        tried = record_model(context, parts.model.name)
-        return _handle_overflow(tried, error, limits, parts.clock.now())
     except ModelError as error:
-        if reply_model:
-            return _leave_failed(context, error, parts)
-        if parts.patient and _may_pass(context, error, limits, parts.clock.now()):
-            # A silent provider uses the run's time up, as a slow one does; no other failure does.
-            since = parts.clock.now() if error.kind == SILENT else sent_at
-            raise Postponed(str(error), waits_since=since, retry_after=error.retry_after) from error
-        return halt_turn(record_model(context, parts.model.name), str(error))
+        return _handle_failure(context, error, limits, parts, sent_at)
     seconds = parts.clock.monotonic() - started
-    parts.watch(_report_answer(reply, find_room(limits, context.turn_usage), seconds))
+    parts.watch(
+        Answered(
+            usage=reply.usage,
+            context_share=reply.usage.input / find_room(limits, context.turn_usage),
+            cost_usd=reply.cost_usd,
+            seconds=seconds,
+            text=reply.text,
+            calls=reply.calls,
+        )
+    )
     name = parts.model.name
-    if reply_model:
+    if context.reply_model:
         # Its signed thinking would bind a notice into the history that later turns must not obey.
         reply = replace(reply, wire="", thought=False)
     after = absorb_reply(
@@ -196,44 +174,73 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
         ask,
         reply,
         name,
-        notice if reply.thought and parts.model.binds_thinking else "",
+        request.notice if reply.thought and parts.model.binds_thinking else "",
         at=sent_at,
         seconds=seconds,
-        cache=marked.cache,
+        cache=cache,
         loop=limits.loop,
     )
-    if reply_model and after.turn_usage.halt:
+    if context.reply_model and after.turn_usage.halt:
         return leave_reply_model(after, "it refused to answer", gave_way=name)
     return record_model(after, name)
 
 
-def _plan_marks(context: Context, groups: int, *, ephemeral: bool, now: float) -> MarkPlan:
-    ends = () if context.cache else list_fold_ends(context.messages, context.folds)
-    return plan_marks(groups, context.cache, ephemeral=ephemeral, now=now, fold_ends=ends)
+def _make_request(
+    context: Context, ask: Ask, limits: Limits, parts: LoopParts, now: float
+) -> tuple[Request, CacheMark | None]:
+    """Return the next request, and the prompt cache as it will be after it."""
+    reply_model, clock = context.reply_model, parts.clock
+    said = prompts.write_notice(ask.soft, ask.final, insist=ask.insist, is_empty=ask.empty)
+    notice = said or (prompts.FROM_ABOVE if reply_model else parts.remind(context))
+    sent = build_view(context.messages, context.folds)
+    keeps_cache = parts.model.keeps_cache_without_tools
+    tools_allowed = not ask.final or not (ask.insist or keeps_cache)
+    marked = MarkPlan((), context.cache)
+    # A reply's own model writes no cache: it is asked once, and the marks are the session's.
+    if (tools_allowed or keeps_cache) and not reply_model:
+        ends = () if context.cache else list_fold_ends(context.messages, context.folds)
+        marked = plan_marks(
+            count_groups(sent), context.cache, ephemeral=bool(notice), now=now, fold_ends=ends
+        )
+    left = limits.wall_clock - (clock.now() - context.turn_usage.started_at)
+    seconds = max(left, 0.0) + limits.final_grace
+    request = Request(
+        system=context.system,
+        tools=context.tools,
+        messages=sent,
+        notice=notice,
+        tools_allowed=tools_allowed,
+        marks=marked.marks,
+        deadline=clock.monotonic()
+        + (min(seconds, reply_model.timeout) if reply_model else seconds),
+        session=context.session_id,
+        max_output=reply_model.max_output if reply_model else 0,
+    )
+    return request, marked.cache
 
 
-def _leave_failed(context: Context, error: ModelError, parts: LoopParts) -> Context:
-    """Return the context in which the session's own model goes on after the reply's has failed."""
-    log.warning("session %s: %s", context.session_id, error)
-    return leave_reply_model(context, "it did not answer", gave_way=parts.model.name)
-
-
-def _may_pass(context: Context, error: ModelError, limits: Limits, now: float) -> bool:
-    """Whether the run is to wait until the provider answers again."""
-    if error.kind != SILENT:
-        return error.transient or error.kind == CIRCUIT_OPEN
-    return error.transient and not is_time_up(limits, context.turn_usage, now)
-
-
-def _handle_overflow(
-    context: Context, error: ContextOverflow, limits: Limits, now: float
+def _handle_failure(
+    context: Context, error: ModelError, limits: Limits, parts: LoopParts, sent_at: float
 ) -> Context:
-    """Return the context, to be folded before the request is repeated; halted if there is nothing
-    more to fold. The provider is believed, and not our estimate of the request."""
-    refused = record_overflow(context, error.limit, error.count, estimate_size(context))
-    if choose_fold(refused, limits, now) is None:
-        return halt_turn(context, str(error))
-    return refused
+    """Return the context, halted, or to go on: with the session's own model after the reply's has
+    failed, or with a fold. Raises Postponed if the run is to wait for the provider."""
+    name, now = parts.model.name, parts.clock.now()
+    if context.reply_model:
+        log.warning("session %s: %s", context.session_id, error)
+        return leave_reply_model(context, "it did not answer", gave_way=name)
+    tried = record_model(context, name)
+    if isinstance(error, ContextOverflow):
+        # The provider is believed, and not our estimate of the request.
+        refused = record_overflow(tried, error.limit, error.count, estimate_size(tried))
+        can_fold = choose_fold(refused, limits, now) is not None
+        return refused if can_fold else halt_turn(tried, str(error))
+    may_pass = error.transient or error.kind == CIRCUIT_OPEN
+    if error.kind == SILENT:
+        # A silent provider uses the run's time up, as a slow one does; no other failure does.
+        sent_at, may_pass = now, error.transient and not is_time_up(limits, context.turn_usage, now)
+    if parts.patient and may_pass:
+        raise Postponed(str(error), waits_since=sent_at, retry_after=error.retry_after) from error
+    return halt_turn(tried, str(error))
 
 
 def _call_tools(
@@ -284,23 +291,6 @@ def _continue_in_new_sandbox(context: Context, error: SandboxLost, parts: LoopPa
     except SandboxLost as again:
         error = again
     return halt_turn(context, f"the sandbox was lost: {error}")
-
-
-def _compute_deadline(context: Context, limits: Limits, clock: Clock) -> float:
-    left = limits.wall_clock - (clock.now() - context.turn_usage.started_at)
-    most, reply = max(left, 0.0) + limits.final_grace, context.reply_model
-    return clock.monotonic() + (min(most, reply.timeout) if reply else most)
-
-
-def _report_answer(reply: Reply, room: int, seconds: float) -> Answered:
-    return Answered(
-        usage=reply.usage,
-        context_share=reply.usage.input / room,
-        cost_usd=reply.cost_usd,
-        seconds=seconds,
-        text=reply.text,
-        calls=reply.calls,
-    )
 
 
 _CHARACTERS_PER_TOKEN, _MOST_SHARE = 3, 0.7

@@ -212,8 +212,6 @@ def _load_words(project_id: int, deps: Deps) -> _Words:
 MOST_ASKED = 30
 """The most voters of each kind for whom GitLab is asked whether they are members."""
 
-_PASSES_AGAIN = (Verdict.FLAKY, Verdict.INFRASTRUCTURE)
-
 
 def write_fact(context: Context, finding: Finding, deps: Deps) -> str:
     """Return what the project may remember of a turn's finding once it is confirmed, "" if nothing.
@@ -256,11 +254,15 @@ def _put_fact(source: Source, fact: Fact | None, data: bytes | None) -> bytes | 
 def _make_confirmed_fact(key: SessionKey, context: Context, deps: Deps) -> Fact | None:
     """Return the fact of a confirmed finding on a member's merge request, else None.
 
-    GitLab's record or a member's vote confirms it, if no member has voted against it.
+    GitLab's record, a pipeline that passed on the same commit, or a member's vote confirms it, if
+    no member has voted against it.
     """
     if not context.fact or context.survey is None:
         return None
-    is_confirmed = _is_proven(key, context, deps)
+    is_confirmed = project_memory.is_settled(context.survey, context.verdict)
+    if not is_confirmed and context.verdict in (Verdict.FLAKY, Verdict.INFRASTRUCTURE):
+        after = stored_turns.find_aftermath(deps.storage.sessions, key, context.turn, context.look)
+        is_confirmed = after is not None and after.became == "passed_again"
     feedback = aftermath.load_feedback(deps.storage.sessions.read_feedback(key, context.turn))
     if feedback.votes:
         ups, downs = _list_voters(context, deps)
@@ -272,15 +274,6 @@ def _make_confirmed_fact(key: SessionKey, context: Context, deps: Deps) -> Fact 
     source = Source(key.mr_iid, key.session_id)
     found_at = context.turn_usage.started_at
     return project_memory.make_fact(context.fact, context.verdict, context.survey, found_at, source)
-
-
-def _is_proven(key: SessionKey, context: Context, deps: Deps) -> bool:
-    """Whether GitLab's record settles the verdict, or a pipeline passed on the same commit."""
-    if context.survey and project_memory.is_settled(context.survey, context.verdict):
-        return True
-    after = stored_turns.find_aftermath(deps.storage.sessions, key, context.turn, context.look)
-    passed_again = after is not None and after.became == "passed_again"
-    return passed_again and context.verdict in _PASSES_AGAIN
 
 
 def _list_voters(context: Context, deps: Deps) -> tuple[Sequence[int], Sequence[int]]:

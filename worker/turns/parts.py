@@ -6,13 +6,7 @@ from typing import Protocol
 
 from sandbox.base import Driver, Sandbox
 from worker.clock import Clock
-from worker.conversation.context import (
-    Context,
-    NoteRef,
-    Outcome,
-    SessionKey,
-    Subject,
-)
+from worker.conversation.context import Context, NoteRef, Outcome, SessionKey, Subject
 from worker.conversation.events import Watcher, ignore_event
 from worker.conversation.limits import Limits
 from worker.conversation.messages import ToolSpec
@@ -20,11 +14,7 @@ from worker.conversation.model import Helper, HelperAnswer, Model
 from worker.conversation.questions import Route
 from worker.conversation.tiers import TierModel
 from worker.errors import ConfigError, SandpiperError
-from worker.gitlab.ports import (
-    BotAccount,
-    NoteWriter,
-    Reactions,
-)
+from worker.gitlab.ports import BotAccount, NoteWriter, Reactions
 from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
@@ -40,7 +30,7 @@ from worker.verdict.finding import Captures
 from worker.verdict.jobs import Survey
 
 
-def refuse_model(wanted: TierModel) -> Model:
+def _refuse_model(wanted: TierModel) -> Model:
     """Raise ConfigError instead of making a model."""
     raise ConfigError(f"{wanted.model} is not configured here")
 
@@ -171,8 +161,8 @@ class Runtime:
     choosable: tuple[str, ...] = ()
     plan: PlanBy = PlanBy.OFF
     gate: Gate = Gate.OFF
-    make_model: Callable[[TierModel], Model] = refuse_model
-    make_reply_model: Callable[[TierModel], Model] = refuse_model
+    make_model: Callable[[TierModel], Model] = _refuse_model
+    make_reply_model: Callable[[TierModel], Model] = _refuse_model
     wrap_sandbox: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox
 
 

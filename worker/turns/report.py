@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from worker.answer import parse, repair, suggestions
 from worker.answer.cause_proof import hold_against_installed, mark_context
 from worker.answer.failed_jobs import list_failed
+from worker.answer.finish import find_kept_back
+from worker.answer.missing_evidence import find_unavailable
 from worker.answer.note import note
 from worker.answer.note.layout import Layout
 from worker.answer.note.note import Footer, write_known_failure, write_small_print
@@ -71,7 +74,28 @@ def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | No
     return found.verdict if found else None
 
 
-def find_hidden(
+def find_objections(
+    terms: Terms, toolset: Toolset, deps: Deps, context: Context, outcome: Outcome
+) -> repair.Objections:
+    """Return what is wrong with the text of an outcome that would end the turn."""
+    ended, text = replace(context, outcome=outcome), outcome.text
+    found = read_finding(ended, toolset, deps)
+    objections = repair.find_objections(
+        text,
+        toolset.captures,
+        deps.runtime.redact,
+        partial(find_kept_back, terms.hosts, deps.runtime.redact),
+        _find_hidden(ended, found, terms, deps) if found else (),
+        found.evidence if found and found.doubt else (),
+    )
+    return replace(
+        objections,
+        refutation=_find_refutation(text, context),
+        retry_verdict=_find_retried_verdict(text, context) if found else "",
+    )
+
+
+def _find_hidden(
     context: Context, found: Finding, terms: Terms, deps: Deps
 ) -> tuple[HiddenPart, ...]:
     """Return what the visible lines of a note on `found` have no room for.
@@ -238,7 +262,7 @@ def _speaks_for(group: Group, verdict: Verdict) -> bool:
     return not by_itself or bool(ruling and ruling.differs)
 
 
-def find_refutation(text: str, context: Context) -> tuple[str, str] | None:
+def _find_refutation(text: str, context: Context) -> tuple[str, str] | None:
     """Return the verdict of an answer and why GitLab's record rules it out or proves another one;
     None if it does neither, or if a reply has no finding."""
     if not context.investigates and not is_finding(text):
@@ -250,7 +274,7 @@ def find_refutation(text: str, context: Context) -> tuple[str, str] | None:
     return str(judged.model), f"{plain(judged.because)}{proves}"
 
 
-def find_retried_verdict(text: str, context: Context) -> str:
+def _find_retried_verdict(text: str, context: Context) -> str:
     """Return the verdict that a note on an answer would have, if a retry mends nothing under it and
     the answer advises one; "" otherwise."""
     said = parse_finding(text)
@@ -266,7 +290,7 @@ def _doubt_old_cause(finding: Finding, answer: str, first: str, context: Context
     that it comes with."""
     judged = finding.final_verdict
     stands = not finding.doubt and (judged is None or not judged.because)
-    refuted = find_refutation(first, context) if first and stands else None
+    refuted = _find_refutation(first, context) if first and stands else None
     if refuted is None or parse_finding(answer).cause != parse_finding(first).cause:
         return finding
     doubt = f"The model gave this cause for “{refuted[0]}” first, which GitLab's record rules out."

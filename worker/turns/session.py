@@ -7,13 +7,7 @@ from dataclasses import replace
 
 from worker.conversation import context_json
 from worker.conversation.absorb import charge_helper
-from worker.conversation.context import (
-    NO_OUTCOME,
-    Context,
-    NoteRef,
-    SessionKey,
-    Subject,
-)
+from worker.conversation.context import NO_OUTCOME, Context, NoteRef, SessionKey, Subject
 from worker.conversation.events import Asking, Event, TurnEnded
 from worker.conversation.triggers import Replied, trigger_id
 from worker.errors import Busy, ForgeError, LeaseLost, StoreError, TurnTaken
@@ -21,14 +15,7 @@ from worker.log import bind_log_fields
 from worker.queue.leases import Lease
 from worker.sessions import recent
 from worker.settings.playbook import Workflow
-from worker.turns import (
-    contexts,
-    earlier_notes,
-    memory,
-    outcomes,
-    stored_turns,
-    tiers,
-)
+from worker.turns import contexts, earlier_notes, memory, outcomes, stored_turns, tiers
 from worker.turns.parts import Attempt, Deps, Ended, Finished, Skipped, Stopped, Turn
 from worker.turns.stored_turns import check_address, is_internal, make_key
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn

@@ -14,12 +14,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 
 from worker.conversation import context_json, prompts
-from worker.conversation.context import (
-    Context,
-    SessionKey,
-    Subject,
-    make_session_id,
-)
+from worker.conversation.context import Context, SessionKey, Subject, make_session_id
 from worker.conversation.messages import ToolSpec, drop_wire
 from worker.conversation.model_switch import SET_TIER, make_set_tier_spec
 from worker.conversation.tiers import TierRules

@@ -8,6 +8,8 @@ from itertools import islice
 from worker.answer import suggestions
 from worker.answer.note.facts import add_runs, write_suggestion
 from worker.answer.suggestions import Change, NotOnDiff, Offers, Suggestion
+from worker.answer.note.changes import add_runs, write_suggestion
+from worker.answer.suggestions import Change, NotOnDiff, Offers
 from worker.answer.trials import Trial
 from worker.conversation.context import Context
 from worker.errors import ArgumentError, ForgeError, SourceError
@@ -154,7 +156,14 @@ class _Poster:
         position = suggestions.find_change_position(change, self._diff)
         if isinstance(position, NotOnDiff):
             return NotOnDiff(self._find_missing_lines(change) or position.reason)
-        fix = self._combine(change)
+        head = self._diff.head_sha
+        try:
+            fix = suggestions.combine_change(
+                change, lambda path: self._captures.read_lines(RepoFile(path, head))
+            )
+        except (ArgumentError, SourceError) as error:
+            log.warning("session %s: not on the diff: %s", self._context.session_id, error)
+            return NotOnDiff("the lines between them could not be read")
         if isinstance(fix, NotOnDiff):
             return fix
         if not self._left:
@@ -185,13 +194,3 @@ class _Poster:
             if fix.last > count:
                 return f"the file as it was read has only {count} line{'' if count == 1 else 's'}"
         return ""
-
-    def _combine(self, change: Change) -> Suggestion | NotOnDiff:
-        head = self._diff.head_sha
-        try:
-            return suggestions.combine_change(
-                change, lambda path: self._captures.read_lines(RepoFile(path, head))
-            )
-        except (ArgumentError, SourceError) as error:
-            log.warning("session %s: not on the diff: %s", self._context.session_id, error)
-            return NotOnDiff("the lines between them could not be read")

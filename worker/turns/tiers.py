@@ -1,4 +1,4 @@
-"""The tier of a turn: what people prefer, which one is chosen, and the model that serves it."""
+"""The tier of a turn, and the model that serves it."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -20,57 +20,12 @@ from worker.conversation.tiers import (
     resolve_tier,
 )
 from worker.errors import ConfigError, StoreError
-from worker.sessions.objects import RECORD, update_record
-from worker.sessions.projects import dump_preference, load_preference, make_preference_name
 from worker.settings.models import Signal
 from worker.settings.playbook import Workflow
 from worker.turns.parts import Attempt, Deps, Terms
 from worker.verdict.verdict import CLAIMS, Verdict
 
 log = logging.getLogger("sandpiper.turn")
-
-
-def read_preferences(project_id: int, mr_iid: int, deps: Deps) -> tuple[Preference, Preference]:
-    """Read what people chose for a merge request, and for its project. Raises StoreError."""
-    return _read_preference(project_id, mr_iid, deps), _read_preference(project_id, 0, deps)
-
-
-def _read_preference(project_id: int, mr_iid: int, deps: Deps) -> Preference:
-    name = make_preference_name(project_id, mr_iid)
-    stored = deps.storage.sessions.records.read(name, RECORD)
-    return load_preference(stored.content if stored else None, _name_place(mr_iid))
-
-
-def _name_place(mr_iid: int) -> str:
-    return "this merge request" if mr_iid else "this project"
-
-
-def change_preference(
-    project_id: int, mr_iid: int, change: Callable[[Preference], Preference], deps: Deps
-) -> Preference:
-    """Change a merge request's preference, or its project's if `mr_iid` is 0, and return it.
-
-    Raises StoreError.
-    """
-    where = _name_place(mr_iid)
-    changed = Preference(where=where)
-
-    def make(data: bytes | None) -> bytes:
-        nonlocal changed
-        changed = change(load_preference(data, where))
-        return dump_preference(changed)
-
-    update_record(deps.storage.sessions.records, make_preference_name(project_id, mr_iid), make)
-    return changed
-
-
-def forget_preference(project_id: int, mr_iid: int, deps: Deps) -> bool:
-    """Remove a merge request's preference; False if it has none. Raises StoreError."""
-    records, name = deps.storage.sessions.records, make_preference_name(project_id, mr_iid)
-    found = records.read(name, RECORD) is not None
-    if found:
-        records.delete(name)
-    return found
 
 
 def make_terms(subject: Subject, workflow: Workflow, deps: Deps) -> Terms:
@@ -136,7 +91,7 @@ def _log_tier(subject: Subject, chosen: TierChoice) -> None:
 def _read_known_preferences(project_id: int, mr_iid: int, deps: Deps) -> Sequence[Preference]:
     """Read what people prefer; nothing if the store fails."""
     try:
-        return read_preferences(project_id, mr_iid, deps)
+        return deps.storage.sessions.preferences.read(project_id, mr_iid)
     except StoreError as error:
         log.warning("%d!%d: preferences not read: %s", project_id, mr_iid, error)
         return ()

@@ -124,7 +124,11 @@ def _find_applied(
     files = {path: captures.read_lines(RepoFile(path)) for path in paths}
     seen, whole = _read_sandbox(_list_paths(every), sandbox, deps)
     logs = _read_logs(context, captures)
-    own = _list_own_commands(context, logs)
+    # The commands of the failing jobs, as their logs and the answer name them.
+    lines = (line.strip() for each in logs for line in each)
+    found_lines = [line[1] for line in map(_JOB_COMMAND.fullmatch, lines) if line]
+    answer = parse_finding(context.outcome.text if context.outcome else "")
+    own = frozenset((*found_lines, *_CODE.findall(answer.what_failed)))
     alone = {change: _find_copies(change, files, seen) for change in changes}
     together = _find_copies(every, files, seen)
     several = sum(bool(copies) for copies in alone.values()) > 1
@@ -165,14 +169,6 @@ def _read_logs(context: Context, captures: Captures) -> list[Sequence[str]]:
     return logs
 
 
-def _list_own_commands(context: Context, logs: Sequence[Sequence[str]]) -> frozenset[str]:
-    """Return the commands of the failing jobs, as their logs and the answer name them."""
-    lines = (line.strip() for each in logs for line in each)
-    found = [line[1] for line in map(_JOB_COMMAND.fullmatch, lines) if line]
-    answer = context.outcome.text if context.outcome else ""
-    return frozenset((*found, *_CODE.findall(parse_finding(answer).what_failed)))
-
-
 def _read_sandbox(
     names: Iterable[str], sandbox: Sandbox, deps: Deps
 ) -> tuple[Mapping[str, Sequence[_Copy]], bool]:
@@ -181,7 +177,9 @@ def _read_sandbox(
 
     The times are our epoch seconds; if the sandbox's clock differs, they err on the late side.
     """
-    pattern = " -o ".join(f"-name {_quote_name(name)}" for name in sorted(names))
+    # For the shell, and for `find -name`, which takes a pattern.
+    quoted = (shlex.quote(_WILDCARD.sub(r"\\\g<0>", name)) for name in sorted(names))
+    pattern = " -o ".join(f"-name {name}" for name in quoted)
     before = deps.runtime.clock.now()
     done = sandbox.exec(
         _LOOK.format(names=pattern, most=_MOST_LISTED), timeout=_SECONDS, number=_NUMBER
@@ -195,11 +193,6 @@ def _read_sandbox(
     for at, digest, path in _FOUND.findall(listed):
         seen.setdefault(digest, []).append(_Copy(float(at) + shift, PurePosixPath(path)))
     return seen, len(listed) < _MOST_LISTED
-
-
-def _quote_name(name: str) -> str:
-    """Quote a name for the shell and for `find -name`, which takes a pattern."""
-    return shlex.quote(_WILDCARD.sub(r"\\\g<0>", name))
 
 
 def _find_copies(

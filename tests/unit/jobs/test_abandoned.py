@@ -10,13 +10,13 @@ from tests.jobs import FINDING, Job, run_trigger
 from worker.conversation.triggers import PipelineFailed, Replied, Trigger
 from worker.errors import NotFinished
 from worker.jobs import repair
-from worker.jobs.repair import STALE, Abandoned
+from worker.jobs.repair import STALE, Swept
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
 from worker.turns.parts import Attempt, Finished
 
 
-def sweep(at: Job, *, act: bool = True) -> tuple[list[Trigger], list[Abandoned]]:
+def sweep(at: Job, *, act: bool = True) -> tuple[list[Trigger], list[Swept]]:
     begun: list[Trigger] = []
     found = list(repair.resume_abandoned(at.build_deps(), begun.append, act=act))
     return begun, found

@@ -9,7 +9,7 @@ from tests.jobs import FINDING, Job, run_trigger
 from tests.simulators.gitlab import GitLabSim
 from worker.conversation.triggers import PipelineFailed
 from worker.errors import QueueError
-from worker.jobs.repair import MissedPipeline, begin_missed_pipelines
+from worker.jobs.repair import Swept, begin_missed_pipelines
 from worker.turns.parts import Finished
 
 
@@ -28,7 +28,7 @@ class Sweeps:
         self.at = at
         self.begun: list[PipelineFailed] = []
 
-    def __call__(self, most: int = 100) -> list[MissedPipeline]:
+    def __call__(self, most: int = 100) -> list[Swept]:
         return list(begin_missed_pipelines(self.at.build_deps(), 0.0, most, self.begun.append))
 
 

@@ -31,7 +31,7 @@ _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 
 class MemoryPart(StrEnum):
     """What is kept of a project as a whole: confirmed facts (`verdict.project_memory`), and
-    the words of its known errors (`verdict.similar`)."""
+    the words of its known errors (`verdict.known`)."""
 
     FACTS = "knowledge.md"
     WORDS = "words.index"

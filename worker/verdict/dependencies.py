@@ -243,7 +243,6 @@ _JSON = re.compile(
     r'|(?:"(?P<key>[^"\\]{0,200})"\s*:\s*)?(?P<opens>\{)|(?P<closes>\})'
 )
 
-
 _FIRST_HUNK = re.compile(r"@@ -[01]\b")
 
 

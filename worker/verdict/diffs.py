@@ -146,13 +146,6 @@ def find_removed_names(diffs: Mapping[str, str], text: str) -> Mapping[str, str]
     return {name: path for name, path in lost.items() if name not in kept}
 
 
-def find_identifiers(text: str) -> frozenset[str]:
-    """Return the names of some length in a text."""
-    return frozenset(_IDENTIFIER.findall(text))
-
-
-# ------------------------------------------------------------------------------------ definitions
-
 _SUBMODULE = re.compile(r"^\+Subproject commit ([0-9a-f]{40,64})$", re.MULTILINE)
 _DEFINES = re.compile(
     r"\b(?:def|class|func|function|fn|const|let|var|type|struct|interface|enum|trait|object|module)"
@@ -162,13 +155,17 @@ _TELLING = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w{5,80}")
 
 
+def find_identifiers(text: str) -> frozenset[str]:
+    """Return the names of some length in a text."""
+    return frozenset(_IDENTIFIER.findall(text))
+
+
 def is_telling(name: str) -> bool:
     """Whether a name has at least two words: names such as `sum` and `main` are too common."""
     return len(name) >= 6 and _TELLING.search(name) is not None
 
 
-# ----------------------------------------------------------------------------------------- places
-
+# ------------------------------------------------------------------- what kind of file a path names
 
 MODULES = frozenset(
     {".py", ".pyi", ".pyx", ".java", ".kt", ".scala", ".groovy", ".rs", ".clj"}
@@ -202,9 +199,9 @@ _MANIFESTS = frozenset(
     | {"dockerfile", "containerfile", ".tool-versions", ".python-version", ".nvmrc"}
 )
 
-
 _REQUIREMENTS = re.compile(
-    r"requirements[^/]{0,80}\.(?:txt|in)$|(?:^|/)requirements/[^/]{1,80}\.(?:txt|in)$|(?:Docker|Container)file\.[^/]{1,80}$|\.[Dd]ockerfile$"
+    r"requirements[^/]{0,80}\.(?:txt|in)$|(?:^|/)requirements/[^/]{1,80}\.(?:txt|in)$"
+    r"|(?:Docker|Container)file\.[^/]{1,80}$|\.[Dd]ockerfile$"
 )
 
 

@@ -75,7 +75,7 @@ class FailingJob:
 
 @dataclass(frozen=True, slots=True)
 class RuleMatch:
-    """What a rule says. `verdict` is one of `finding.Verdict`; `line` of the log proves it.
+    """What a rule says. `verdict` is the value of a Verdict; `line` of the log proves it.
 
     Only a `certain` match may be used without asking the model.
     """
@@ -201,6 +201,12 @@ class Survey:
 # -------------------------------------------------------------------------------------- as JSON
 
 
+_UNSTORED = (
+    *("end", "error_text", "command", "exit_code", "preview", "has_started"),
+    *("tags", "runner", "runners"),
+)
+
+
 def dump_survey(survey: Survey) -> dict[str, Any]:
     """Return the survey as JSON values for `context.json`, without what only the rules need."""
     return {
@@ -222,12 +228,6 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
         "whole": survey.whole,
         "others": list(survey.others),
     }
-
-
-_UNSTORED = (
-    *("end", "error_text", "command", "exit_code", "preview", "has_started"),
-    *("tags", "runner", "runners"),
-)
 
 
 def load_survey(fields: Mapping[str, Any]) -> Survey:

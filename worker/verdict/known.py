@@ -288,6 +288,8 @@ def _require_match(pattern: re.Pattern[str], value: str) -> str:
     return value
 
 
+# ----------------------------------------------------------------------- errors with similar words
+
 MOST_ENTRIES, _MOST_WORDS, MOST_LEADS = 150, 16, 2
 MAX_AGE = 90 * 86_400.0
 """Seconds after which an error's words are dropped from the index."""

@@ -1,10 +1,13 @@
 """What GitLab's record proves of a failure, what it rules out, and what it speaks against. Pure.
 
-Each rule reads the facts about a failing job and returns the sentence that proves its verdict, or
-refutes it, or None. What is not known proves and refutes nothing.
+A rule reads the facts about the failing jobs that have one error and returns the sentence that
+proves its verdict, or None. The first of `_PROOFS` that returns one decides, and no model overrules
+it. One of `_REFUTATIONS` rules a verdict out: a model that gives it anyway is not believed, and the
+verdict becomes unknown. One of `_CONTRADICTIONS` only speaks against a verdict. What is not known
+proves and refutes nothing; what the record neither proves nor rules out, the model decides.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from worker.verdict.facts import (
@@ -28,14 +31,10 @@ from worker.verdict.remarks import (
     pipeline,
     remark,
 )
-
-# --------------------------------------------------------------------------------- infrastructure
-
-INFRASTRUCTURE = "infrastructure"
-"""The verdict, as a rule's match gives it."""
+from worker.verdict.verdict import Ruling, Verdict
 
 
-def prove_infrastructure(facts: Facts) -> Remark | None:
+def _prove_infrastructure(facts: Facts) -> Remark | None:
     """Proof of "infrastructure": GitLab's reasons are none that the change can have caused, and the
     runner says nothing that leaves the cause open."""
     reasons = {each.reason for each in facts.jobs}
@@ -45,13 +44,19 @@ def prove_infrastructure(facts: Facts) -> Remark | None:
         # The log names a cause that may be the job's own: its container died, or what it asked for
         # was refused. If a rule only doubts that it is outside, a pass on this commit settles it.
         passed = any(each.has_passed for each in facts.known_attempts)
-        is_left_open = facts.lead and not (facts.lead == INFRASTRUCTURE and passed)
+        is_left_open = facts.lead and not (facts.lead == Verdict.INFRASTRUCTURE and passed)
         # It dies here again and again, and passes on the target branch: its script may be the
         # cause, as a runner reports running out of memory as a system failure.
         deaths = [each for each in facts.known_attempts if each.reason == facts.run.reason]
         newest = facts.known_target.runs_at_newest_commit[:1]
         always_dies = len(deaths) >= 2 and any(each.has_passed for each in newest)
-        if is_left_open or always_dies or (not passed and _is_configured(facts)):
+        # The change may have made it impossible to run, as it may change how jobs run. A changed
+        # image does not matter to a job that no runner took.
+        is_configured = not passed
+        if isinstance(change := facts.change, Change) and change.whole and not passed:
+            taken = not reasons <= WITHOUT_RUNNER
+            is_configured = change.may_configure if taken else change.may_choose_runner
+        if is_left_open or always_dies or is_configured:
             return None
     # A runner took one of the jobs that should have waited for one in vain.
     ran_though_stuck = any(each.reason in WAITED and each.has_started for each in facts.jobs)
@@ -60,19 +65,9 @@ def prove_infrastructure(facts: Facts) -> Remark | None:
     return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
 
 
-def _is_configured(facts: Facts) -> bool:
-    """Whether the change may have made the job impossible to run, as it may change how jobs run. A
-    changed image does not matter to a job that no runner took."""
-    change = facts.change
-    if not isinstance(change, Change) or not change.whole:
-        return True
-    taken = not {each.reason for each in facts.jobs} <= WITHOUT_RUNNER
-    return change.may_configure if taken else change.may_choose_runner
-
-
 def _find_unexplained_run(facts: Facts) -> Run | None:
-    """Return a run on this commit that failed by itself and whose failure the record does not
-    explain; None if there is none. What the runner did later is no explanation."""
+    """Return a run on this commit that failed by itself, if the record does not explain how. What
+    the runner did later is no explanation."""
     before = (each for each in facts.runs_of_other_sources if facts.run.is_after(each))
     runs = (*facts.known_attempts, *before)
     outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
@@ -83,24 +78,21 @@ def _find_unexplained_run(facts: Facts) -> Run | None:
                 each for each in runs if each != run and (each.source, each.place) == kind
             )
             behind = replace(facts, run=run, others=(), attempts=alike)
-            proofs = (prove_flaky_here, prove_flaky_there, prove_preexisting)
+            proofs = (_prove_flaky_here, _prove_flaky_there, _prove_preexisting)
             if not any(rule(behind) for rule in proofs):
                 return run
     return None
 
 
-# ------------------------------------------------------------------------------------------ flaky
-
-RECENT = 14 * 24 * 3600.0
+_RECENT = 14 * 24 * 3600.0
 """Seconds for which a flake on the target branch counts as evidence about the present code."""
 
 
-def prove_flaky_here(facts: Facts) -> Remark | None:
+def _prove_flaky_here(facts: Facts) -> Remark | None:
     """Proof of "flaky": a pass after each of the errors, on one commit in one kind of pipeline."""
     attempts = facts.known_attempts
     green = facts.run.find_later_pass(attempts)
-    passes = [(facts.run, green)] if green else _find_passes(facts, attempts, attempts)
-    if not passes:
+    if not (passes := [(facts.run, green)] if green else _find_passes(facts, attempts, attempts)):
         return None
     parts = [part for failed, green in passes for part in (
         ", ", "failed in ", job(failed), " and passed on the same commit in ", job(green),
@@ -122,12 +114,12 @@ def _find_passes(facts: Facts, failed: Iterable[Run], runs: Sequence[Run]) -> li
     return [] if left else found
 
 
-def prove_flaky_there(facts: Facts) -> Remark | None:
+def _prove_flaky_there(facts: Facts) -> Remark | None:
     """Proof of "flaky": recent runs on the target branch with each of the errors, then a pass on
     the same commit in a pipeline of the same source, whether or not it contains the change.
 
     That proves nothing if the job has failed here repeatedly: it may be flaky there and permanent
-    here. Nor if the branch's newest commit fails steadily: `prove_preexisting` covers that.
+    here. Nor if the branch's newest commit fails steadily: `_prove_preexisting` covers that.
     """
     target = facts.known_target
     ours = (*facts.known_attempts, *facts.known_earlier)
@@ -141,7 +133,7 @@ def prove_flaky_there(facts: Facts) -> Remark | None:
             return None
     now = parse_time(facts.run.started_at)
     times = ((each, parse_time(each.started_at)) for each in target.all_runs)
-    recent = [each for each, at in times if at is None or now is None or now - at <= RECENT]
+    recent = [each for each, at in times if at is None or now is None or now - at <= _RECENT]
     if not (passes := _find_passes(facts, recent, target.all_runs)):
         return None
     return remark(
@@ -158,10 +150,7 @@ def _find_alike_pass(run: Run, runs: Iterable[Run]) -> Run | None:
     return run.find_later_pass(alike)
 
 
-# -------------------------------------------------------------------------- on the target branch
-
-
-def prove_preexisting(facts: Facts) -> Remark | None:
+def _prove_preexisting(facts: Facts) -> Remark | None:
     """Proof of "already failing": the same failure in the newest run at the newest commit, or in
     every run of the commit that the change is built on."""
     target = facts.known_target
@@ -189,32 +178,63 @@ def _tell_same_failure(facts: Facts, target: Target, run: Run, *, mended: bool =
     )  # fmt: skip
 
 
-def refute_flaky(facts: Facts) -> Remark | None:
-    """Against "flaky": the error names a line that the change adds or a name that it removes, the
-    job passes without it, and nothing has passed on this commit or has come and gone with this
-    error."""
-    edit, green = _tell_edit(facts), _find_pass_without(facts)
-    if not edit or green is None or _may_come_and_go(facts):
-        return None
-    return remark(*edit, *_tell_pass(facts, green), "; it has not passed on this commit")
+def _refute_flaky(facts: Facts) -> Remark | None:
+    """Against "flaky": it is the change's own failure."""
+    own = _tell_own_failure(facts)
+    return remark(*own, "; it has not passed on this commit") if own else None
 
 
-def refute_infrastructure(facts: Facts) -> Remark | None:
+def _refute_infrastructure(facts: Facts) -> Remark | None:
     """Against "infrastructure": as against "flaky", and the failed command says nothing of the
     network or the host, nor is anything known to be installed differently."""
-    edit, green = _tell_edit(facts), _find_pass_without(facts)
-    if not edit or green is None or _may_come_and_go(facts):
-        return None
     differs = facts.last_pass is not None and facts.last_pass.package_changes
-    if facts.may_blame_host is not False or facts.run.reason not in _BY_ITSELF or differs:
+    if facts.may_blame_host is not False or facts.run.reason not in _OF_THE_SCRIPT or differs:
         return None
+    own = _tell_own_failure(facts)
+    return remark(*own, "; its output says nothing of network or host") if own else None
+
+
+def _tell_own_failure(facts: Facts) -> Remark:
+    """Tell that the error names a line that the change adds, or a name that it removes, and that
+    the job passes without it.
+
+    Return () if that is not known, or if the error may come and go: something has passed on this
+    commit, in whatever pipeline, or the error was seen where this change is not, or went away.
+    """
+    change, target = facts.change, facts.known_target
+    if not isinstance(change, Change) or not isinstance(facts.attempts, tuple):
+        return ()
+    if touch := next((each for each in change.touches if each.line), None):
+        which = ", which this change adds"
+        edit = remark(f"the error names line {touch.line} of ", name(touch.path), which)
+    elif change.removed_names:
+        removed, path = change.removed_names[0]
+        which = ", which this change removes from "
+        edit = remark("the error names ", name(removed), which, name(path))
+    else:
+        return ()
+    # On the commit that the change is built on, or the target branch's newest one.
+    based = [each for each in target.finished_runs if each.sha and each.sha == target.base]
+    newest = [*sort_newest_first(based)[:1], *target.runs_at_newest_commit[:1]]
+    green = next((each for each in newest if each.has_passed), None)
+    if green is None or _may_fail_there(facts) or any(map(facts.find_same_errors, target.all_runs)):
+        return ()
+    earlier = facts.known_earlier
+    went = (each for each in earlier if facts.find_same_errors(each))
+    if (
+        any(each.has_passed for each in (*facts.attempts, *facts.runs_of_other_sources))
+        or (isinstance(facts.elsewhere, tuple) and facts.elsewhere)
+        or facts.recoveries
+        or any(each.find_later_pass(earlier) for each in went)
+    ):
+        return ()
     return remark(
-        *edit, *_tell_pass(facts, green),
-        "; its output says nothing of network or host",
+        *edit, "; without it ", name(facts.name), " passed on ", name(target.branch), ": ",
+        job(green), _tell_short_pass(green, facts.run),
     )  # fmt: skip
 
 
-def refute_change(facts: Facts) -> Remark | None:
+def _refute_change(facts: Facts) -> Remark | None:
     """Against "caused by this change": the job passed on this commit, in this kind of pipeline.
     Whether a flake, drift or an outage has ended that, the change is the same."""
     passed = [each for each in facts.known_attempts if each.has_passed]
@@ -244,7 +264,7 @@ def find_pass_on_target(facts: Facts) -> Remark | None:
     )  # fmt: skip
 
 
-_BY_ITSELF = frozenset({"", "script_failure"})
+_OF_THE_SCRIPT = frozenset({"", "script_failure"})
 """GitLab's failure reasons of a job whose own script has failed."""
 
 _SHORTER, _LEAST_SECONDS = 5.0, 60.0
@@ -266,60 +286,7 @@ def _may_fail_there(facts: Facts) -> bool:
     return any(errors & each.errors or not (each.errors and errors) for each in failed)
 
 
-def _tell_edit(facts: Facts) -> Remark:
-    """Tell what the error names of the change: a line that it adds, or a name that it removes; ()
-    if it names neither, or lines of other files too."""
-    change = facts.change
-    if not isinstance(change, Change):
-        return ()
-    if touch := next((each for each in change.touches if each.line), None):
-        return remark(
-            f"the error names line {touch.line} of ", name(touch.path), ", which this change adds"
-        )  # fmt: skip
-    for removed, path in change.removed_names[:1]:
-        return remark(
-            "the error names ", name(removed), ", which this change removes from ", name(path)
-        )  # fmt: skip
-    return ()
-
-
-def _find_pass_without(facts: Facts) -> Run | None:
-    """Return the newest run without the change, on the commit it is built on or the target's newest
-    one, if it passed and no run there may have failed so."""
-    target = facts.known_target
-    based = [each for each in target.finished_runs if each.sha and each.sha == target.base]
-    newest = [*sort_newest_first(based)[:1], *target.runs_at_newest_commit[:1]]
-    if _may_fail_there(facts) or any(facts.find_same_errors(each) for each in target.all_runs):
-        return None
-    return next((each for each in newest if each.has_passed), None)
-
-
-def _may_come_and_go(facts: Facts) -> bool:
-    """Whether something passed on this commit, in whatever pipeline, or the error was seen where
-    this change is not, or went away by itself; also if the other runs are not known."""
-    if not isinstance(facts.attempts, tuple):
-        return True
-    earlier = facts.known_earlier
-    went = (each for each in earlier if facts.find_same_errors(each))
-    return (
-        any(each.has_passed for each in (*facts.attempts, *facts.runs_of_other_sources))
-        or bool(facts.elsewhere if isinstance(facts.elsewhere, tuple) else ())
-        or bool(facts.recoveries)
-        or any(each.find_later_pass(earlier) for each in went)
-    )
-
-
-def _tell_pass(facts: Facts, green: Run) -> Remark:
-    return remark(
-        "; without it ", name(facts.name), " passed on ", name(facts.known_target.branch), ": ",
-        job(green), _tell_short_pass(green, facts.run),
-    )  # fmt: skip
-
-
-# ----------------------------------------------------------------------------------- contradictions
-
-
-def contradict_flaky(facts: Facts) -> Remark | None:
+def _contradict_flaky(facts: Facts) -> Remark | None:
     """Against "flaky": the job failed at least twice in the same way on one commit, and never
     passed on it. One that passed there before it failed may well be flaky."""
     again = [each for each in facts.known_attempts if facts.has_same_error(each)]
@@ -331,12 +298,103 @@ def contradict_flaky(facts: Facts) -> Remark | None:
     )  # fmt: skip
 
 
-def contradict_infrastructure(facts: Facts) -> Remark | None:
+def _contradict_infrastructure(facts: Facts) -> Remark | None:
     """Against "infrastructure": the runner or GitLab failed the job in the end, but before that it
     failed by itself on this commit and has not passed since."""
-    if facts.run.reason in ("", "script_failure") or not (before := _find_unexplained_run(facts)):
+    if facts.run.reason in _OF_THE_SCRIPT or not (before := _find_unexplained_run(facts)):
         return None
     return remark(
         name(facts.name), " failed by itself on this commit before, and has not passed since: ",
         job(before),
     )  # fmt: skip
+
+
+_Rule = Callable[[Facts], Remark | None]
+
+_PROOFS: tuple[tuple[Verdict, _Rule], ...] = (
+    (Verdict.INFRASTRUCTURE, _prove_infrastructure),
+    (Verdict.FLAKY, _prove_flaky_here),
+    (Verdict.FLAKY, _prove_flaky_there),
+    (Verdict.TARGET, _prove_preexisting),
+)
+_REFUTATIONS: tuple[tuple[Verdict, _Rule], ...] = (
+    (Verdict.FLAKY, _refute_flaky),
+    (Verdict.TARGET, find_pass_on_target),
+    (Verdict.INFRASTRUCTURE, _refute_infrastructure),
+    (Verdict.CHANGE, _refute_change),
+)
+_CONTRADICTIONS: tuple[tuple[Verdict, _Rule], ...] = (
+    (Verdict.FLAKY, _contradict_flaky),
+    (Verdict.INFRASTRUCTURE, _contradict_infrastructure),
+)
+"""These rule nothing out: a flake may fail twice in a row, and an outage may fail a script before
+it fails the runner.
+A pass *before* the failure proves nothing, as drift, an outage, a time bomb and a flake look alike
+there; it only refutes that the change by itself is the cause."""
+
+
+def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
+    """Make the ruling of what the facts prove and contradict.
+
+    A verdict on several jobs is proven only if it is proven for each of them, and so is what rules
+    out that it comes from outside; another contradiction for one of them is enough.
+    """
+    hard, because = _find_proof(facts)
+    if any(_find_proof(each)[0] is not hard for each in facts.rest):
+        hard, because = None, ()
+    against: list[tuple[Verdict, Remark]] = []
+    for verdict, rule in () if hard else _REFUTATIONS:
+        holds = verdict in (Verdict.TARGET, Verdict.CHANGE) or all(map(rule, facts.rest))
+        if holds and (why := _find_objection(rule, facts)):
+            against.append((verdict, why))
+    refuted = frozenset(verdict for verdict, _ in against)
+    for verdict, rule in () if hard else _CONTRADICTIONS:
+        if why := _find_objection(rule, facts):
+            against.append((verdict, why))
+    order = [verdict for verdict, _ in _REFUTATIONS]
+    target = facts.known_target
+    failed = sort_newest_first(filter(facts.find_same_errors, target.finished_runs))
+    broken = facts.find_range()
+    not_outside = facts.may_blame_host is False
+    return Ruling(
+        name=facts.name,
+        jobs=tuple(each.job_id for each in facts.jobs),
+        hard=hard,
+        because=because,
+        contradictions=tuple(sorted(against, key=lambda each: order.index(each[0]))),
+        record=tuple(record),
+        origin=remark("on ", name(target.branch), ": ", job(failed[0])) if failed else (),
+        recovery=_find_recovery(facts) or (because if hard is Verdict.FLAKY else ()),
+        ranges=(broken,) if hard is not Verdict.FLAKY and broken else (),
+        target_job=next((each.job_id for each in facts.list_steady_failures()), 0),
+        refuted_verdicts=refuted,
+        same_as_passed=facts.last_pass.same if not_outside and facts.last_pass else (),
+        last_pass=remark(job(facts.last_pass.run)) if facts.last_pass else (),
+        differs=bool(facts.last_pass and facts.last_pass.package_changes),
+    )
+
+
+def _find_proof(facts: Facts) -> tuple[Verdict | None, Remark]:
+    proofs = ((verdict, rule(facts)) for verdict, rule in _PROOFS)
+    return next(((verdict, reasons) for verdict, reasons in proofs if reasons), (None, ()))
+
+
+def _find_objection(rule: _Rule, facts: Facts) -> Remark:
+    return next(filter(None, map(rule, (facts, *facts.rest))), ())
+
+
+def _find_recovery(facts: Facts) -> Remark:
+    """Return where the failure came and went, which need not prove that it is flaky."""
+    passed = [each for each in facts.known_attempts if each.has_passed]
+    if green := facts.run.find_later_pass(passed) or next(iter(passed), None):
+        return remark("passed on the same commit in ", job(green))
+    for failed, retried in facts.recoveries[:1]:
+        return remark("same error in ", job(failed), ", which passed on a retry: ", job(retried))
+    target = facts.known_target
+    for failed in sort_newest_first(filter(facts.has_same_error, target.finished_runs)):
+        if green := failed.find_later_pass(target.finished_runs):
+            return remark(
+                "on ", name(target.branch), ", one commit: " if green.sha == failed.sha else ": ",
+                job(failed), " failed alike, ", job(green), " passed",
+            )  # fmt: skip
+    return ()

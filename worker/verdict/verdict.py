@@ -1,13 +1,7 @@
-"""The verdict on a failure: what GitLab's record proves, and what the model has to decide. Pure.
+"""The verdict on a failure: what GitLab's record says of it (`proofs`), and what is left for the
+model to decide. Pure."""
 
-A rule (`proofs`) reads the facts about the failing jobs that have one error and returns the
-sentence that proves its verdict, or None. The first of `_PROOFS` that returns one decides, and no
-model overrules it. A rule of `_REFUTATIONS` returns a sentence that rules one verdict out: a model
-that gives it anyway is not believed, and the verdict becomes unknown. One of `_CONTRADICTIONS` only
-speaks against a verdict. What the record neither proves nor rules out, the model decides.
-"""
-
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,31 +9,15 @@ from typing import Any
 from worker.verdict.facts import (
     MOST_INSTALLED,
     CommitRange,
-    Facts,
     Installed,
-    sort_newest_first,
-)
-from worker.verdict.proofs import (
-    contradict_flaky,
-    contradict_infrastructure,
-    find_pass_on_target,
-    prove_flaky_here,
-    prove_flaky_there,
-    prove_infrastructure,
-    prove_preexisting,
-    refute_change,
-    refute_flaky,
-    refute_infrastructure,
 )
 from worker.verdict.remarks import (
     MAX_NAME,
     Link,
     Name,
     Remark,
-    job,
     name,
     plain,
-    remark,
 )
 
 
@@ -154,102 +132,6 @@ def decide_headline(rulings: Sequence[Ruling], model: Verdict) -> FinalVerdict:
     if model in (Verdict.UNKNOWN, Verdict.ABSTAIN, *settled):
         return FinalVerdict(headline, model)
     return FinalVerdict(headline, model, rulings[settled.index(headline)].because)
-
-
-# ----------------------------------------------------------------------------------- from the facts
-
-_Rule = Callable[[Facts], Remark | None]
-
-_PROOFS: tuple[tuple[Verdict, _Rule], ...] = (
-    (Verdict.INFRASTRUCTURE, prove_infrastructure),
-    (Verdict.FLAKY, prove_flaky_here),
-    (Verdict.FLAKY, prove_flaky_there),
-    (Verdict.TARGET, prove_preexisting),
-)
-_REFUTATIONS: tuple[tuple[Verdict, _Rule], ...] = (
-    (Verdict.FLAKY, refute_flaky),
-    (Verdict.TARGET, find_pass_on_target),
-    (Verdict.INFRASTRUCTURE, refute_infrastructure),
-    (Verdict.CHANGE, refute_change),
-)
-_CONTRADICTIONS: tuple[tuple[Verdict, _Rule], ...] = (
-    (Verdict.FLAKY, contradict_flaky),
-    (Verdict.INFRASTRUCTURE, contradict_infrastructure),
-)
-"""These rule nothing out: a flake may fail twice in a row, and an outage may fail a script before
-it fails the runner.
-
-A pass *before* the failure proves nothing, as drift, an outage, a time bomb and a flake look alike
-there; it only refutes that the change by itself is the cause."""
-
-
-def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
-    """Make the ruling of what the facts prove and contradict.
-
-    A verdict on several jobs is proven only if it is proven for each of them, and so is what rules
-    out that it comes from outside; another contradiction for one of them is enough.
-    """
-    hard, because = _find_proof(facts)
-    if any(_find_proof(each)[0] is not hard for each in facts.rest):
-        hard, because = None, ()
-    refuted: dict[Verdict, Remark] = {}
-    for verdict, rule in () if hard else _REFUTATIONS:
-        from_outside = verdict in (Verdict.FLAKY, Verdict.INFRASTRUCTURE)
-        if (why := _find_objection(rule, facts)) and (
-            not from_outside or all(map(rule, facts.rest))
-        ):
-            refuted[verdict] = why
-    objections = [(verdict, _find_objection(rule, facts)) for verdict, rule in _CONTRADICTIONS]
-    against = [*refuted.items(), *((verdict, why) for verdict, why in objections if why)]
-    order = [verdict for verdict, _ in _REFUTATIONS]
-    target = facts.known_target
-    failed = sort_newest_first(filter(facts.find_same_errors, target.finished_runs))
-    broken = facts.find_range()
-    may_be_outside = facts.may_blame_host is not False
-    return Ruling(
-        name=facts.name,
-        jobs=tuple(each.job_id for each in facts.jobs),
-        hard=hard,
-        because=because,
-        contradictions=()
-        if hard
-        else tuple(sorted(against, key=lambda each: order.index(each[0]))),
-        record=tuple(record),
-        origin=remark("on ", name(target.branch), ": ", job(failed[0])) if failed else (),
-        recovery=_find_recovery(facts) or (because if hard is Verdict.FLAKY else ()),
-        ranges=(broken,) if hard is not Verdict.FLAKY and broken else (),
-        target_job=next((each.job_id for each in facts.list_steady_failures()), 0),
-        refuted_verdicts=frozenset(refuted),
-        same_as_passed=() if may_be_outside or not facts.last_pass else facts.last_pass.same,
-        last_pass=remark(job(facts.last_pass.run)) if facts.last_pass else (),
-        differs=bool(facts.last_pass and facts.last_pass.package_changes),
-    )
-
-
-def _find_proof(facts: Facts) -> tuple[Verdict | None, Remark]:
-    proofs = ((verdict, rule(facts)) for verdict, rule in _PROOFS)
-    return next(((verdict, reasons) for verdict, reasons in proofs if reasons), (None, ()))
-
-
-def _find_objection(rule: _Rule, facts: Facts) -> Remark:
-    return next(filter(None, map(rule, (facts, *facts.rest))), ())
-
-
-def _find_recovery(facts: Facts) -> Remark:
-    """Return where the failure came and went, which need not prove that it is flaky."""
-    passed = [each for each in facts.known_attempts if each.has_passed]
-    if green := facts.run.find_later_pass(passed) or next(iter(passed), None):
-        return remark("passed on the same commit in ", job(green))
-    for failed, retried in facts.recoveries[:1]:
-        return remark("same error in ", job(failed), ", which passed on a retry: ", job(retried))
-    target = facts.known_target
-    for failed in sort_newest_first(filter(facts.has_same_error, target.finished_runs)):
-        if green := failed.find_later_pass(target.finished_runs):
-            return remark(
-                "on ", name(target.branch), ", one commit: " if green.sha == failed.sha else ": ",
-                job(failed), " failed alike, ", job(green), " passed",
-            )  # fmt: skip
-    return ()
 
 
 # ---------------------------------------------------------------------------------------- as stored

@@ -7,8 +7,9 @@ import pytest
 from tests.unit.verdict.verdict_cases import ADDS, PASSED_LATER, facts, run
 from worker.answer.cause_proof import hold_against_installed
 from worker.verdict.facts import Facts, Installed, LastPass
+from worker.verdict.proofs import make_ruling
 from worker.verdict.remarks import plain
-from worker.verdict.verdict import Verdict, decide_headline, dump_ruling, load_ruling, make_ruling
+from worker.verdict.verdict import Verdict, decide_headline, dump_ruling, load_ruling
 
 INFRA = Verdict.INFRASTRUCTURE
 SAME = (

@@ -9,7 +9,8 @@ from worker.turns.report import list_failed_jobs, mark_view, settle_verdict
 from worker.verdict.facts import LastPass
 from worker.verdict.finding import Evidence, Finding, JobLog
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
-from worker.verdict.verdict import Verdict, make_ruling
+from worker.verdict.proofs import make_ruling
+from worker.verdict.verdict import Verdict
 
 JOB = FailingJob(500, "unit-tests", excerpt="12: E   assert 3 == 4", read=True)
 FLAKY = Group("k", "E   assert 3 == 4", (JOB,), ruling=make_ruling(facts(attempts=(PASSED_LATER,))))

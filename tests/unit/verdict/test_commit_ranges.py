@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.verdict.verdict_cases import BASE, NEW, OLD, SHA, facts, run, target
 from worker.verdict.facts import CommitRange, Target, Unknown
-from worker.verdict.verdict import dump_ruling, load_ruling, make_ruling
+from worker.verdict.proofs import make_ruling
+from worker.verdict.verdict import dump_ruling, load_ruling
 
 PASSED, FAILED = run(300, "success", sha="e" * 40), run(310, sha="e" * 40)
 

@@ -10,8 +10,9 @@ from tests.unit.verdict.verdict_cases import ADDS, BASE, CI, NEW, OLD, facts, on
 from worker.verdict.fact_sentences import describe_facts
 from worker.verdict.facts import Change, Facts, Run, Target
 from worker.verdict.jobs import FailingJob, Group, Hit, RuleMatch, Survey
+from worker.verdict.proofs import make_ruling
 from worker.verdict.survey_text import tell_survey
-from worker.verdict.verdict import Verdict, make_ruling
+from worker.verdict.verdict import Verdict
 
 DENIALS = (
     (r'settled as "flaky"', r"it fails there in the same way since"),

@@ -28,15 +28,9 @@ from tests.unit.verdict.verdict_cases import (
 from worker.verdict import remarks
 from worker.verdict.fact_sentences import describe_facts
 from worker.verdict.facts import Facts, Run, Target, Unknown
+from worker.verdict.proofs import make_ruling
 from worker.verdict.remarks import plain
-from worker.verdict.verdict import (
-    FinalVerdict,
-    Verdict,
-    decide_headline,
-    dump_ruling,
-    load_ruling,
-    make_ruling,
-)
+from worker.verdict.verdict import FinalVerdict, Verdict, decide_headline, dump_ruling, load_ruling
 
 
 def _final(case: Case) -> Verdict:

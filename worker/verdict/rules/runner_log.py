@@ -21,7 +21,6 @@ def find_runner_name(lines: Sequence[str]) -> str:
 
 _STEP = (b'Executing "step_script" stage', b'Executing "build_script" stage', b"\n$ ")
 
-
 _RUNNER = "Running with gitlab-runner"
 
 
@@ -41,9 +40,7 @@ _STAGE = re.compile(
     r"|Starting service |Pulling docker image |Using locally found image "
 )
 
-
 _SERVICE = re.compile(r"\*\*\* WARNING: Service |Service container logs:")
-
 
 _SERVICE_END = re.compile(r"\*{6,20}$")
 

@@ -26,15 +26,9 @@ from worker.verdict.changed_files import Touch
 from worker.verdict.fact_sentences import describe_facts
 from worker.verdict.facts import Change, Facts, LastPass, Target
 from worker.verdict.finding import Finding
+from worker.verdict.proofs import make_ruling
 from worker.verdict.remarks import Link, Name, remark
-from worker.verdict.verdict import (
-    Ruling,
-    Verdict,
-    decide_headline,
-    dump_ruling,
-    load_ruling,
-    make_ruling,
-)
+from worker.verdict.verdict import Ruling, Verdict, decide_headline, dump_ruling, load_ruling
 
 HOSTS = frozenset({"gitlab.example.com"})
 PAGES = "https://gitlab.example.com/team/service/-"

@@ -28,9 +28,9 @@ from worker.verdict.fact_sentences import describe_facts
 from worker.verdict.facts import Facts, Run, Unknown
 from worker.verdict.grouping import group_jobs
 from worker.verdict.jobs import EXCERPT, TOLD, FailingJob, Group, RuleMatch, Survey
+from worker.verdict.proofs import make_ruling
 from worker.verdict.rules import Scene
 from worker.verdict.rules.runner_log import find_runner_name, has_script_begun
-from worker.verdict.verdict import make_ruling
 
 MOST_LOGS = 12
 """Most logs that are read: first one of each family of jobs, then more of the same families."""

@@ -204,25 +204,20 @@ class Recorder:
         """
         query = {"include_retried": "true"}
         jobs = self.client.many(f"{path}/jobs", wire.Job, "the jobs", query).items
-        wanted = [job for job in jobs if not only or job.name in only]
-        return [
-            self._describe_job(job, project, prefix, has_log=bool(only) or job.status in _FAILED)
-            for job in sorted(wanted, key=lambda j: j.id)
-        ]
-
-    def _describe_job(
-        self, job: wire.Job, project: int, prefix: str, *, has_log: bool
-    ) -> dict[str, Any]:
-        fields = {
-            "name": job.name,
-            "stage": job.stage,
-            "status": job.status,
-            **({"failure_reason": job.failure_reason} if job.failure_reason else {}),
-            **({"allow_failure": True} if job.allow_failure else {}),
-            **({"erased": True} if job.erased_at else {}),
-        }
-        log = self._keep_log(job, project, prefix) if has_log else ""
-        return fields | ({"log": log} if log else {})
+        described = []
+        for job in sorted(jobs, key=lambda each: each.id):
+            if only and job.name not in only:
+                continue
+            has_log = only or job.status in _FAILED
+            more: dict[str, Any] = {
+                "failure_reason": job.failure_reason,
+                "allow_failure": job.allow_failure,
+                "erased": bool(job.erased_at),
+                "log": self._keep_log(job, project, prefix) if has_log else "",
+            }
+            fields = {"name": job.name, "stage": job.stage, "status": job.status}
+            described.append(fields | {name: value for name, value in more.items() if value})
+        return described
 
     def _keep_log(self, job: wire.Job, project: int, prefix: str) -> str:
         try:

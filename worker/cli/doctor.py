@@ -169,12 +169,26 @@ def make_installation(
     """Make the installation to check, from the parts that the product itself uses."""
     # The app builds the parts of a job only when it runs one, and the doctor runs none.
     celery = Lazy(lambda: app.build_app(settings, partial(wiring.build_deps, settings)))
+    chosen = settings.gitlab
+    read = gitlab.Client(chosen.url, chosen.read_token, "read")
+    write = gitlab.Client(chosen.url, chosen.write_token, "write")
+    setup = write
+    if chosen.setup_token:
+        setup = gitlab.Client(chosen.url, chosen.setup_token, "setup")
     return Installation(
         settings=settings,
         file=file,
         url=url,
         fix=fix,
-        gitlab=_make_accounts(settings, now),
+        gitlab=gitlab.Accounts(
+            read=read,
+            write=write,
+            setup=setup,
+            connection=Lazy(lambda: gitlab.check_connection(read, now)),
+            reader=Lazy(lambda: gitlab.get_account(read)),
+            writer=Lazy(lambda: gitlab.get_account(write)),
+            projects=Lazy(lambda: gitlab.list_member_projects(read)),
+        ),
         store=lambda: wiring.open_session_store(settings),
         other_addressing=lambda: wiring.find_other_addressing(settings),
         driver=lambda: wiring.build_driver(settings),
@@ -192,22 +206,6 @@ def make_installation(
         import_path=tuple(sys.path),
         now=now,
         monotonic=time.monotonic,
-    )
-
-
-def _make_accounts(settings: Settings, now: Callable[[], float]) -> gitlab.Accounts:
-    chosen = settings.gitlab
-    read = gitlab.Client(chosen.url, chosen.read_token, "read")
-    write = gitlab.Client(chosen.url, chosen.write_token, "write")
-    has_setup_token = bool(chosen.setup_token)
-    return gitlab.Accounts(
-        read=read,
-        write=write,
-        setup=gitlab.Client(chosen.url, chosen.setup_token, "setup") if has_setup_token else write,
-        connection=Lazy(lambda: gitlab.check_connection(read, now)),
-        reader=Lazy(lambda: gitlab.get_account(read)),
-        writer=Lazy(lambda: gitlab.get_account(write)),
-        projects=Lazy(lambda: gitlab.list_member_projects(read)),
     )
 
 

@@ -141,15 +141,12 @@ def _play_all(
         if results is not None:
             with results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(newest)) + "\n")
-        progress.print(f"[{number + 1}/{len(todo)}] {_describe(newest)}", markup=False)
+        score = "right" if newest.is_right else "WRONG"
+        took = "" if newest.seconds_to_note is None else f", {newest.seconds_to_note:.1f} s"
+        why = f" ({newest.problem})" if newest.problem else ""
+        line = f"{case.name}, {model}: {score}, {newest.verdict or 'no verdict'}{took}{why}"
+        progress.print(f"[{number + 1}/{len(todo)}] {line}", markup=False)
     return 0
-
-
-def _describe(played: Played) -> str:
-    score = "right" if played.is_right else "WRONG"
-    took = "" if played.seconds_to_note is None else f", {played.seconds_to_note:.1f} s"
-    why = f" ({played.problem})" if played.problem else ""
-    return f"{played.case}, {played.model}: {score}, {played.verdict or 'no verdict'}{took}{why}"
 
 
 def _make_judge(settings: Settings, name: str, opened: ExitStack) -> Judge:

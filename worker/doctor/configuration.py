@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import urlsplit
 
@@ -12,7 +12,6 @@ from worker.doctor.idle_settings import list_idle_settings
 from worker.doctor.shadows import HOME, NAMES, find_shadows
 from worker.errors import ConfigError
 from worker.settings import playbook
-from worker.settings.playbook import Workflow
 
 SHORTEST_SECRET = 16
 _TRIGGERS = "name it in a workflow, or copy the bundled analyze-failures.md into the folder"
@@ -74,10 +73,6 @@ def check_workflows(installation: Installation) -> Iterator[Line]:
         return
     flows = list(loaded.workflows())
     names = ", ".join(flow.name for flow in flows)
-    yield from list(_check_triggers(flows)) or (report_good("workflows", names),)
-
-
-def _check_triggers(flows: Sequence[Workflow]) -> Iterator[Line]:
     served = {trigger for flow in flows for trigger in flow.triggers}
     template = "no workflow has '{}' among its triggers: {}"
     if "pipeline_failed" not in served:
@@ -86,6 +81,8 @@ def _check_triggers(flows: Sequence[Workflow]) -> Iterator[Line]:
     if "command:analyze" not in served:
         finding = template.format("command:analyze", "nobody can ask for an analysis")
         yield report_warning("workflows", finding, _TRIGGERS)
+    if {"pipeline_failed", "command:analyze"} <= served:
+        yield report_good("workflows", names)
 
 
 def list_versions(installation: Installation) -> Iterator[Line]:

@@ -186,8 +186,16 @@ def _check_limits(installation: Installation, report: Mapping[str, Any]) -> Line
         missing = list(installation.missing_limits())
         advice = "give this process a control group of its own to write (cgroup v2, delegated)"
     else:
-        limits = _compare_limits(installation, report)
-        missing = [name for name, is_enforced in limits.items() if not is_enforced]
+        # gVisor shows no control group, and is trusted. Each pod has a uid of its own, so the uid's
+        # process limit is the pod's limit.
+        memory = _parse_number(report.get("memory"))
+        source = "nproc" if chosen.driver == "kubernetes" else "pids"
+        limits = {
+            "memory": 0 < memory <= parse_size(chosen.memory),
+            "processes": 0 < _parse_number(report.get(source)) <= chosen.pids,
+        }
+        shows_none = chosen.runtime != "runc" and not report.get("memory")
+        missing = [name for name in limits if not limits[name] and not shows_none]
         advice = "let the engine limit each sandbox (cgroup v2, delegated), not only all together"
     if missing:
         is_known = chosen.shared_limits or chosen.driver == "bubblewrap"
@@ -196,20 +204,6 @@ def _check_limits(installation: Installation, report: Mapping[str, Any]) -> Line
     return report_good(
         "limits", f"memory {chosen.memory}, {chosen.pids} processes, {chosen.cpus:g} cpus"
     )
-
-
-def _compare_limits(installation: Installation, report: Mapping[str, Any]) -> dict[str, bool]:
-    """Return whether each limit is in force. gVisor shows no control group, and is trusted."""
-    chosen = installation.settings.sandbox
-    if chosen.runtime != "runc" and not report.get("memory"):
-        return {}
-    memory = _parse_number(report.get("memory"))
-    # Each pod has a uid of its own, so the uid's process limit is the pod's limit.
-    source = "nproc" if chosen.driver == "kubernetes" else "pids"
-    return {
-        "memory": 0 < memory <= parse_size(chosen.memory),
-        "processes": 0 < _parse_number(report.get(source)) <= chosen.pids,
-    }
 
 
 def _parse_number(text: object, base: int = 10) -> int:

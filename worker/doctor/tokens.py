@@ -43,7 +43,7 @@ def check_gitlab(installation: Installation) -> Iterator[Line]:
         yield report_good("reachable", finding)
 
 
-def require_gitlab(installation: Installation) -> None:
+def _require_gitlab(installation: Installation) -> None:
     """Raise Unchecked if GitLab does not answer, which another check already reports."""
     try:
         installation.gitlab.connection()
@@ -102,7 +102,7 @@ def _get_account(installation: Installation, client: Client) -> Account:
     if not client.token:
         scope = "read_api" if client.role == "read" else "api"
         raise Refusal(f"there is none: set GITLAB_{client.role.upper()}_TOKEN (scope {scope})")
-    require_gitlab(installation)
+    _require_gitlab(installation)
     return installation.gitlab.reader() if client.role == "read" else installation.gitlab.writer()
 
 
@@ -132,7 +132,7 @@ def _describe_account(account: Account) -> str:
 
 def check_gitlab_clock(installation: Installation) -> Iterator[Line]:
     """Check that GitLab's clock and ours agree, as signatures of webhooks and of S3 require."""
-    require_gitlab(installation)
+    _require_gitlab(installation)
     ahead = installation.gitlab.connection().ahead
     if ahead is None:
         raise Unchecked("GitLab told no time")
@@ -162,7 +162,7 @@ _LEVELS = {10: "Guest", 15: "Planner", 20: "Reporter", 30: "Developer", 40: "Mai
 
 def list_served(installation: Installation) -> Sequence[Project]:
     """Return the visible projects that `gitlab.projects` selects. Raises Unchecked."""
-    require_gitlab(installation)
+    _require_gitlab(installation)
     if not installation.gitlab.read.token:
         raise Unchecked("there is no read token")
     try:
@@ -181,7 +181,7 @@ def check_projects(installation: Installation) -> Iterator[Line]:
     """Check that the read token's user is a member of a project that `gitlab.projects` selects."""
     if not installation.gitlab.read.token:
         raise Unchecked("there is no read token")
-    require_gitlab(installation)
+    _require_gitlab(installation)
     globs = installation.settings.gitlab.projects
     try:
         visible = installation.gitlab.projects()
@@ -223,7 +223,7 @@ def check_role(installation: Installation) -> Iterator[Line]:
     """Check that the write token's user may comment on merge requests."""
     if not installation.gitlab.write.token:
         raise Unchecked("there is no write token")
-    require_gitlab(installation)
+    _require_gitlab(installation)
     try:
         me = installation.gitlab.writer()
     except Refusal as error:
@@ -252,7 +252,7 @@ def check_role(installation: Installation) -> Iterator[Line]:
 
 def check_read_role(installation: Installation) -> Iterator[Line]:
     """Check that the read token's user is a Reporter in each project, no less and no more."""
-    require_gitlab(installation)
+    _require_gitlab(installation)
     try:
         me, writer = installation.gitlab.reader(), installation.gitlab.writer()
     except Refusal as error:

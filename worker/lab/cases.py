@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -50,12 +50,8 @@ def _check_pattern(pattern: str) -> str:
     return pattern
 
 
-def _make_list(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
-
-
-Inside = Annotated[str, AfterValidator(_check_path)]
-Pattern = Annotated[str, AfterValidator(_check_pattern)]
+_Inside = Annotated[str, AfterValidator(_check_path)]
+_Pattern = Annotated[str, AfterValidator(_check_pattern)]
 
 
 class JobEntry(_Entry):
@@ -67,11 +63,11 @@ class JobEntry(_Entry):
     status: str = "success"
     failure_reason: str | None = None
     allow_failure: bool = False
-    log: Inside = ""
+    log: _Inside = ""
     is_erased: bool = Field(default=False, alias="erased")
 
 
-class TestEntry(_Entry):
+class _TestEntry(_Entry):
     """A test of an uploaded report."""
 
     name: str
@@ -92,12 +88,12 @@ class PipelineEntry(_Entry):
     commit: str = ""
     source: Literal["head", "merge", "branch", "train"] = "head"
     jobs: tuple[JobEntry, ...] = ()
-    children: "tuple[ChildEntry, ...]" = ()
-    tests: tuple[TestEntry, ...] = ()
+    children: "tuple[_ChildEntry, ...]" = ()
+    tests: tuple[_TestEntry, ...] = ()
     yaml_errors: str | None = None
 
 
-class ChildEntry(_Entry):
+class _ChildEntry(_Entry):
     """A child pipeline. `name` and `status` are those of the job that started it."""
 
     name: str
@@ -105,14 +101,14 @@ class ChildEntry(_Entry):
     jobs: tuple[JobEntry, ...] = ()
 
 
-class ProjectEntry(_Entry):
+class _ProjectEntry(_Entry):
     """The project."""
 
     path: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)+$")
     default_branch: str = "main"
 
 
-class MergeRequestEntry(_Entry):
+class _MergeRequestEntry(_Entry):
     """The merge request. If `author_name` is "", the name is made from `author`. `commits` are the
     whole messages of its commits, the oldest first."""
 
@@ -121,17 +117,17 @@ class MergeRequestEntry(_Entry):
     author: str = "author"
     author_name: str = ""
     source_branch: str = "change"
-    deleted_files: tuple[Inside, ...] = ()
+    deleted_files: tuple[_Inside, ...] = ()
     commits: tuple[str, ...] = ()
 
 
-class CaseFile(_Entry):
+class _CaseFile(_Entry):
     """`case.yaml`. `target_runs` are pipelines of the target branch, `earlier_runs` earlier ones of
     the merge request; both the oldest first."""
 
     summary: str = ""
-    project: ProjectEntry
-    merge_request: MergeRequestEntry
+    project: _ProjectEntry
+    merge_request: _MergeRequestEntry
     pipeline: PipelineEntry
     target_runs: tuple[PipelineEntry, ...] = ()
     earlier_runs: tuple[PipelineEntry, ...] = ()
@@ -142,10 +138,13 @@ class Expectation(_Entry):
     cause, ignoring case. If there are `lines`, a proven quote must match one of them. `meaning` is
     the cause in words, for a judge."""
 
-    verdict: Annotated[tuple[Verdict, ...], BeforeValidator(_make_list)] = Field(min_length=1)
-    cause: tuple[Pattern, ...] = ()
+    verdict: Annotated[
+        tuple[Verdict, ...],
+        BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    ] = Field(min_length=1)
+    cause: tuple[_Pattern, ...] = ()
     files: tuple[str, ...] = ()
-    lines: tuple[Pattern, ...] = ()
+    lines: tuple[_Pattern, ...] = ()
     meaning: str = ""
 
     @property
@@ -162,7 +161,7 @@ class Case:
 
     name: str
     folder: Path
-    content: CaseFile
+    content: _CaseFile
     expectation: Expectation
     digest: str
 
@@ -171,7 +170,7 @@ class Case:
         if not job.log:
             return None
         path = self.folder / job.log
-        data = read_inside(self.folder, path)
+        data = _read_inside(self.folder, path)
         if not job.log.endswith(".gz"):
             return data
         try:
@@ -189,7 +188,7 @@ class Case:
             for path in sorted(top.rglob("*"))
             if _is_file(path) and "__pycache__" not in path.parts
         )
-        return {path.relative_to(top).as_posix(): read_inside(self.folder, path) for path in paths}
+        return {path.relative_to(top).as_posix(): _read_inside(self.folder, path) for path in paths}
 
 
 def find_cases(paths: tuple[Path, ...]) -> list[Path]:
@@ -203,7 +202,7 @@ def find_cases(paths: tuple[Path, ...]) -> list[Path]:
 
 def load_case(folder: Path) -> Case:
     """Read a case. Raises ConfigError, which names the file and the field."""
-    content = _load(folder, CASE, CaseFile)
+    content = _load(folder, CASE, _CaseFile)
     expectation = _load(folder, EXPECT, Expectation)
     return Case(folder.name, folder, content, expectation, _compute_digest(folder))
 
@@ -224,7 +223,7 @@ _File = TypeVar("_File", bound=BaseModel)
 def _load(folder: Path, name: str, form: type[_File]) -> _File:
     path = folder / name
     try:
-        return form.model_validate(yaml.safe_load(read_inside(folder, path)) or {})
+        return form.model_validate(yaml.safe_load(_read_inside(folder, path)) or {})
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML: {error}") from error
     except ValidationError as error:
@@ -233,7 +232,7 @@ def _load(folder: Path, name: str, form: type[_File]) -> _File:
         raise ConfigError(f"{path}: {where}: {first['msg']}") from error
 
 
-def read_inside(folder: Path, path: Path) -> bytes:
+def _read_inside(folder: Path, path: Path) -> bytes:
     """Read a plain file that lies in `folder`, wherever links lead. Raises ConfigError."""
     try:
         handle = os.open(find_inside(folder, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -275,6 +274,6 @@ def _compute_digest(folder: Path) -> str:
         if _is_file(path) and path.name != EXPECT:
             name = path.relative_to(folder).as_posix().encode()
             digest.update(
-                b"%d %s %s" % (len(name), name, hashlib.sha256(read_inside(folder, path)).digest())
+                b"%d %s %s" % (len(name), name, hashlib.sha256(_read_inside(folder, path)).digest())
             )
     return digest.hexdigest()[:16]

@@ -80,12 +80,19 @@ class Loopback:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        self._server = _Server(self._make_config())
-        self._thread = threading.Thread(
-            target=_serve, args=(self._server, listener), name=self._name, daemon=True
-        )
+        self._server = server = _Server(self._make_config())
+
+        def serve() -> None:
+            with listener:
+                server.run(sockets=[listener])
+
+        self._thread = threading.Thread(target=serve, name=self._name, daemon=True)
         self._thread.start()
-        self._await_start(self._server, self._thread, time.monotonic() + _START)
+        deadline = time.monotonic() + _START
+        while not server.started:
+            if time.monotonic() > deadline or not self._thread.is_alive():
+                raise RuntimeError(f"{self._name} did not start")
+            time.sleep(0.005)
         return self.url
 
     def stop(self) -> None:
@@ -108,19 +115,6 @@ class Loopback:
             ws="websockets-sansio" if self._websocket else "none",
             timeout_keep_alive=60,
         )
-
-    def _await_start(
-        self, server: uvicorn.Server, thread: threading.Thread, deadline: float
-    ) -> None:
-        while not server.started:
-            if time.monotonic() > deadline or not thread.is_alive():
-                raise RuntimeError(f"{self._name} did not start")
-            time.sleep(0.005)
-
-
-def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
-    with listener:
-        server.run(sockets=[listener])
 
 
 Json = dict[str, Any]

@@ -101,7 +101,12 @@ class Recorder:
     # ---------------------------------------------------------------------------------- its files
 
     def _describe_merge_request(self, mr: wire.MergeRequest) -> dict[str, Any]:
-        deleted, commits = self._keep_files(mr), self._list_messages()
+        deleted = self._keep_files(mr)
+        where = f"{self._merge_request}/commits"
+        listed = self.client.many(where, wire.Commit, "the merge request's commits")
+        if listed.more:
+            self.gaps.append("the merge request's oldest commits")
+        commits = [(each.message or each.title).strip() for each in reversed(listed.items)]
         described = {
             "title": mr.title,
             "description": mr.description or "",
@@ -110,14 +115,6 @@ class Recorder:
         }
         more = {"deleted_files": deleted, "commits": commits}
         return described | {name: value for name, value in more.items() if value}
-
-    def _list_messages(self) -> list[str]:
-        """Return the messages of the merge request's commits, oldest first."""
-        where = f"{self._merge_request}/commits"
-        listed = self.client.many(where, wire.Commit, "the merge request's commits")
-        if listed.more:
-            self.gaps.append("the merge request's oldest commits")
-        return [(each.message or each.title).strip() for each in reversed(listed.items)]
 
     def _keep_files(self, mr: wire.MergeRequest) -> list[str]:
         """Write the changed files before and after, and other files of the base up to a cap.
@@ -207,25 +204,20 @@ class Recorder:
         """
         query = {"include_retried": "true"}
         jobs = self.client.many(f"{path}/jobs", wire.Job, "the jobs", query).items
-        wanted = [job for job in jobs if not only or job.name in only]
-        return [
-            self._describe_job(job, project, prefix, has_log=bool(only) or job.status in _FAILED)
-            for job in sorted(wanted, key=lambda j: j.id)
-        ]
-
-    def _describe_job(
-        self, job: wire.Job, project: int, prefix: str, *, has_log: bool
-    ) -> dict[str, Any]:
-        fields = {
-            "name": job.name,
-            "stage": job.stage,
-            "status": job.status,
-            **({"failure_reason": job.failure_reason} if job.failure_reason else {}),
-            **({"allow_failure": True} if job.allow_failure else {}),
-            **({"erased": True} if job.erased_at else {}),
-        }
-        log = self._keep_log(job, project, prefix) if has_log else ""
-        return fields | ({"log": log} if log else {})
+        described = []
+        for job in sorted(jobs, key=lambda each: each.id):
+            if only and job.name not in only:
+                continue
+            has_log = only or job.status in _FAILED
+            more: dict[str, Any] = {
+                "failure_reason": job.failure_reason,
+                "allow_failure": job.allow_failure,
+                "erased": bool(job.erased_at),
+                "log": self._keep_log(job, project, prefix) if has_log else "",
+            }
+            fields = {"name": job.name, "stage": job.stage, "status": job.status}
+            described.append(fields | {name: value for name, value in more.items() if value})
+        return described
 
     def _keep_log(self, job: wire.Job, project: int, prefix: str) -> str:
         try:
@@ -264,11 +256,12 @@ class Recorder:
         for suite in report.test_suites:
             for test in suite.test_cases:
                 if test.status in _FAILED:
+                    output = test.system_output
                     yield {
                         "name": test.name,
                         "classname": test.classname or "",
                         "status": test.status,
-                        "system_output": _write_output(test.system_output),
+                        "system_output": str(output) if output is not None else "",
                     }
 
     def _describe_target_runs(self, mr: wire.MergeRequest) -> Iterator[dict[str, Any]]:
@@ -289,15 +282,12 @@ class Recorder:
     def _describe_earlier_runs(self) -> Iterator[dict[str, Any]]:
         """Yield the merge request's newest earlier pipelines, with the same jobs as target runs."""
         project, own = self.subject.pipeline_project_id, self.subject.pipeline_id
-        listed = self._list_pipelines(f"{self._merge_request}/pipelines")
+        where, what = f"{self._merge_request}/pipelines", "the pipelines to compare with"
+        listed = self.client.page(where, wire.Pipeline, what, 1, _MOST_RUNS).items
         found = [each for each in listed if each.id < own and each.project_id in (0, project)]
         for pipeline in self._sort_runs(found):
             run = self._describe_run(pipeline, project, "earlier", self.subject.sha)
             yield run | {"source": _name_source(pipeline.ref)}
-
-    def _list_pipelines(self, where: str) -> list[wire.Pipeline]:
-        what = "the pipelines to compare with"
-        return list(self.client.page(where, wire.Pipeline, what, 1, _MOST_RUNS).items)
 
     def _sort_runs(self, found: Sequence[wire.Pipeline]) -> list[wire.Pipeline]:
         """Sort pipelines oldest first; return none if this one has no failed job to compare by."""
@@ -308,7 +298,10 @@ class Recorder:
     ) -> dict[str, Any]:
         """Describe a pipeline to compare with: only the jobs that failed in the case's pipeline."""
         path = f"/projects/{project}/pipelines/{pipeline.id}"
-        commit = "" if pipeline.sha == own_sha else self._name_commit(pipeline.sha)
+        commit = ""
+        if pipeline.sha != own_sha:  # the same placeholder for the same commit
+            other = f"other-{len(self._commit_words) + 1}"
+            commit = self._commit_words.setdefault(pipeline.sha, other)
         jobs = self._describe_jobs(path, project, prefix, self._failed_names)
         return {"status": pipeline.status, "commit": commit, "jobs": jobs}
 
@@ -318,18 +311,10 @@ class Recorder:
         jobs = self.client.many(f"{own}/jobs", wire.Job, "the jobs").items
         return frozenset(job.name for job in jobs if job.status in _FAILED)
 
-    def _name_commit(self, sha: str) -> str:
-        """Return a placeholder name for a commit, always the same for the same commit."""
-        return self._commit_words.setdefault(sha, f"other-{len(self._commit_words) + 1}")
-
 
 def _name_source(ref: str) -> str:
     kind = ref.rpartition("/")[2] if ref.startswith("refs/merge-requests/") else "branch"
     return kind if kind in ("head", "merge", "train") else "branch"
-
-
-def _write_output(output: Any) -> str:
-    return output if isinstance(output, str) else "" if output is None else str(output)
 
 
 def _change_texts(value: Any, change: Callable[[str], str]) -> Any:

@@ -53,7 +53,7 @@ class Replay:
     unavailable_calls: int
 
 
-class RecordedToolbox:
+class _RecordedToolbox:
     """Answers calls from a session's own record. Implements tools.source.Toolbox.
 
     A repeated call gets the next recorded result each time; the last result is used again and
@@ -63,7 +63,12 @@ class RecordedToolbox:
 
     def __init__(self, context: Context, live: Toolbox) -> None:
         self._live = live
-        self._results = _index_results(context)
+        results = {each.call_id: each for each in find_results(context.messages)}
+        self._results: dict[tuple[str, str], deque[ToolResult]] = defaultdict(deque)
+        for message in context.messages:
+            for call in message.calls if isinstance(message, Assistant) else ():
+                if call.id in results:
+                    self._results[_make_key(call)].append(results[call.id])
         self.recorded_calls = self.new_commands = self.unavailable_calls = 0
 
     def is_repeatable(self, call: ToolCall) -> bool:
@@ -95,16 +100,6 @@ def _make_key(call: ToolCall) -> tuple[str, str]:
     return call.name, normalise_arguments(call.arguments or "{}")
 
 
-def _index_results(context: Context) -> dict[tuple[str, str], deque[ToolResult]]:
-    results = {each.call_id: each for each in find_results(context.messages)}
-    index: dict[tuple[str, str], deque[ToolResult]] = defaultdict(deque)
-    for message in context.messages:
-        for call in message.calls if isinstance(message, Assistant) else ():
-            if call.id in results:
-                index[_make_key(call)].append(results[call.id])
-    return dict(index)
-
-
 def replay_session(
     key: SessionKey, stored: Context, deps: Deps, watch: Watcher, workflow: Workflow | None
 ) -> Replay:
@@ -126,7 +121,7 @@ def replay_session(
         at_first_use=True,
     )
     try:
-        toolbox = RecordedToolbox(
+        toolbox = _RecordedToolbox(
             stored, toolset.open_toolbox(sandbox, triage.read_error_text(stored))
         )
         fresh = _begin_anew(stored, toolset, workflow, deps)
@@ -174,7 +169,7 @@ def _begin_anew(
 def _run(
     context: Context,
     toolset: Toolset,
-    toolbox: RecordedToolbox,
+    toolbox: _RecordedToolbox,
     terms: Terms,
     deps: Deps,
     watch: Watcher,

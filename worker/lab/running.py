@@ -9,7 +9,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import unified_diff
@@ -81,7 +81,9 @@ class _Stage:
 
     def build(self) -> Staged:
         world, content = self._world, self._case.content
-        if at := self._find_time():
+        logs = (self._case.read_log(job) or b"" for job in content.pipeline.jobs)
+        # GitLab's clock agrees with the newest log, if any has times.
+        if at := max((parse_stamp(log[:_STAMP]) for log in logs), default=0):
             world.start = datetime.fromtimestamp(at - _BEFORE, UTC)
         wanted = content.merge_request
         author = world.add_user(wanted.author, wanted.author_name)
@@ -92,8 +94,17 @@ class _Stage:
         )
         for who in (author, bot):
             world.add_member(project, who, Access.DEVELOPER)
+        branch = project.default_branch
         for entry in content.target_runs:
-            self._add_target_run(project, author, entry)
+            pipeline = world.add_pipeline(
+                project,
+                author,
+                ref=branch,
+                sha=project.refs[branch],
+                source="push",
+                status=entry.status,
+            )
+            self._fill(pipeline, entry)
         mr = self._open_merge_request(project, author, base)
         for entry in content.earlier_runs:
             self._run_pipeline(mr, entry)
@@ -103,12 +114,6 @@ class _Stage:
             read_token=world.add_token("read", bot, "read_api"),
             write_token=world.add_token("write", bot, "api"),
         )
-
-    def _find_time(self) -> int:
-        """Return the time at which the pipeline's newest log begins, for GitLab's clock to agree
-        with it; 0 if no log has times."""
-        logs = (self._case.read_log(job) or b"" for job in self._case.content.pipeline.jobs)
-        return max((parse_stamp(log[:_STAMP]) for log in logs), default=0)
 
     def _open_merge_request(
         self, project: Project, author: User, base: dict[str, bytes]
@@ -127,43 +132,28 @@ class _Stage:
         )
         for path in wanted.deleted_files:
             project.commits[mr.sha].pop(path, None)
-        self._add_commits(mr)
-        return mr
-
-    def _add_commits(self, mr: MergeRequest) -> None:
-        """Set the newest commit's message, and add the earlier commits to the merge request."""
-        *earlier, newest = self._case.content.merge_request.commits or ("",)
+        *earlier, newest = wanted.commits or ("",)
         if newest:
             mr.commits[-1].title, mr.commits[-1].message = newest.partition("\n")[0], newest
         mr.commits[:0] = [
             Commit(_make_sha(text), text.partition("\n")[0], mr.author, mr.created_at, text)
             for text in earlier
         ]
+        return mr
 
     def _run_pipeline(self, mr: MergeRequest, entry: PipelineEntry) -> Pipeline:
         pipeline = self._world.run_pipeline(
             mr, status=entry.status, kind=entry.source, yaml_errors=entry.yaml_errors
         )
-        if entry.commit:
-            pipeline.sha = _add_commit(mr.project, entry.commit, mr.sha)
         self._fill(pipeline, entry)
         return pipeline
 
-    def _add_target_run(self, project: Project, author: User, entry: PipelineEntry) -> None:
-        branch = project.default_branch
-        pipeline = self._world.add_pipeline(
-            project,
-            author,
-            ref=branch,
-            sha=project.refs[branch],
-            source="push",
-            status=entry.status,
-        )
-        if entry.commit:
-            pipeline.sha = _add_commit(project, entry.commit, pipeline.sha)
-        self._fill(pipeline, entry)
-
     def _fill(self, pipeline: Pipeline, entry: PipelineEntry) -> None:
+        if entry.commit:
+            known = pipeline.project.commits
+            tree = known.get(pipeline.mr.sha if pipeline.mr else pipeline.sha, {})
+            pipeline.sha = _make_sha(entry.commit)
+            known.setdefault(pipeline.sha, tree)
         for job in entry.jobs:
             self._add_job(pipeline, job)
         for child in entry.children:
@@ -201,13 +191,6 @@ def _make_diff(path: str, before: bytes | None, after: bytes | None) -> DiffFile
     old, new = ((content or b"").decode().splitlines(keepends=True) for content in (before, after))
     hunks = "".join(list(unified_diff(old, new))[2:])
     return DiffFile(path, hunks, new_file=before is None, deleted_file=after is None)
-
-
-def _add_commit(project: Project, word: str, like: str) -> str:
-    """Add a commit with the files of commit `like`; return its sha, a hash of `word`."""
-    sha = _make_sha(word)
-    project.commits.setdefault(sha, project.commits.get(like, {}))
-    return sha
 
 
 def _make_sha(text: str) -> str:
@@ -255,42 +238,29 @@ def play_case(
     played = Played(case.name, case.digest, model, repeat)
     with GitLabSim() as gitlab, tempfile.TemporaryDirectory(prefix="sandpiper-eval-") as folder:
         staged = stage_case(gitlab, case)
-        chosen = make_staged_settings(_choose_model(settings, model), gitlab, staged, folder)
-        clock = _Clock()
+        if model:
+            alone = settings.models.use_alone(model).model_copy(update={"fallback": ()})
+            settings = settings.model_copy(update={"models": alone})
+        chosen = make_staged_settings(settings, gitlab, staged, folder)
+        clock, ended = _Clock(), None
         try:
             with serve(chosen, clock.watch) as url:
                 gitlab.receiver = Receiver(f"{url}/webhooks/gitlab", SECRET)
                 clock.begun = time.monotonic()
                 answer = gitlab.deliver(gitlab.make_pipeline_event(staged.pipeline))
                 patience = chosen.limits.wall_clock + GRACE if answer.is_success else 0.0
-                ended = _wait(clock, patience)
+                with suppress(queue.Empty):
+                    ended = clock.ended.get(timeout=patience)
         except ConfigError:
             raise
         except SandpiperError as error:
             return replace(played, problem=str(error))
-    if ended is None:
+    if not isinstance(ended, TurnEnded):
         return replace(played, problem=f"no note (the receiver answered {answer.status_code})")
     scored = _measure(played, case, ended, clock)
     meaning, finding = case.expectation.meaning, ended.finding
     fits = judge(meaning, finding.cause) if meaning and finding else None
     return replace(scored, cause_fits=fits)
-
-
-def _choose_model(settings: Settings, model: str) -> Settings:
-    """Return the settings with `model` alone; as they are if it is ""."""
-    if not model:
-        return settings
-    models = settings.models.use_alone(model).model_copy(update={"fallback": ()})
-    return settings.model_copy(update={"models": models})
-
-
-def _wait(clock: _Clock, seconds: float) -> TurnEnded | None:
-    """Return the end of the turn; None if the trigger ended without one, or after `seconds`."""
-    try:
-        ended = clock.ended.get(timeout=seconds)
-    except queue.Empty:
-        return None
-    return ended if isinstance(ended, TurnEnded) else None
 
 
 def _measure(played: Played, case: Case, ended: TurnEnded, clock: _Clock) -> Played:

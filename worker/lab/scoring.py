@@ -55,32 +55,23 @@ def score_finding(
     """Return the run with its scores; `is_whole` is False if the answer was cut short."""
     if finding is None:
         return replace(played, is_hedged=True)
-    return replace(
-        played,
-        verdict=str(finding.verdict),
-        is_verdict_right=finding.verdict in expected.verdict,
-        is_cause_right=_fits(finding, expected),
-        proven_quotes=len(finding.evidence),
-        has_expected_line=_is_proven(finding, expected),
-        is_hedged=finding.verdict not in CLAIMS or not is_whole,
-    )
-
-
-def _is_proven(finding: Finding, expected: Expectation) -> bool:
-    """Whether a proven quote matches an expected line; True if the case expects none."""
-    quotes = [each.text for each in finding.evidence]
-    is_matched = any(re.search(line, quote) for line in expected.lines for quote in quotes)
-    return is_matched or not expected.lines
-
-
-def _fits(finding: Finding, expected: Expectation) -> bool:
-    """Whether the answer names the expected cause and all expected files."""
     abstains = finding.verdict is Verdict.ABSTAIN
     cause = finding.missing_evidence if abstains else finding.cause
     everything = "\n".join([cause, finding.what_failed, finding.to_do, finding.details])
     names_files = all(path in everything for path in expected.files)
     flags = re.IGNORECASE | re.DOTALL
-    return names_files and all(re.search(pattern, cause, flags) for pattern in expected.cause)
+    fits = all(re.search(pattern, cause, flags) for pattern in expected.cause)
+    quotes = [each.text for each in finding.evidence]
+    is_proven = any(re.search(line, quote) for line in expected.lines for quote in quotes)
+    return replace(
+        played,
+        verdict=str(finding.verdict),
+        is_verdict_right=finding.verdict in expected.verdict,
+        is_cause_right=names_files and fits,
+        proven_quotes=len(quotes),
+        has_expected_line=is_proven or not expected.lines,
+        is_hedged=finding.verdict not in CLAIMS or not is_whole,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,21 +143,17 @@ HEADER = (
 
 def list_rows(played: Sequence[Played]) -> list[tuple[str, ...]]:
     """Return a row of texts for each model, in the columns of `HEADER`."""
-    return [_write_row(each) for each in summarise_runs(played)]
-
-
-def _write_row(each: Summary) -> tuple[str, ...]:
-    cause = f"{each.cause}, judged {each.judged_cause}" if each.judged_cause else str(each.cause)
-    return (
-        *(each.model, str(each.runs), str(each.right), str(each.verdict), cause),
-        *(str(each.evidence), str(each.false_confidence)),
-        *(f"{each.requests:.1f}", f"{each.tokens:,.0f}", _write_cost(each.cost_usd)),
-        *(_write_seconds(each.seconds_to_placeholder), _write_seconds(each.seconds_to_note)),
-    )
-
-
-def _write_cost(dollars: float | None) -> str:
-    return "unknown" if dollars is None else f"{dollars:.4f}"
+    return [
+        (
+            *(each.model, str(each.runs), str(each.right), str(each.verdict)),
+            f"{each.cause}, judged {each.judged_cause}" if each.judged_cause else str(each.cause),
+            *(str(each.evidence), str(each.false_confidence)),
+            *(f"{each.requests:.1f}", f"{each.tokens:,.0f}"),
+            "unknown" if each.cost_usd is None else f"{each.cost_usd:.4f}",
+            *(_write_seconds(each.seconds_to_placeholder), _write_seconds(each.seconds_to_note)),
+        )
+        for each in summarise_runs(played)
+    ]
 
 
 def _write_seconds(seconds: float | None) -> str:
@@ -201,16 +188,13 @@ def write_markdown(played: Sequence[Played]) -> str:
 
 def make_json(played: Sequence[Played]) -> dict[str, Any]:
     """Return the summaries and the runs as JSON values."""
+    models = [asdict(each) for each in summarise_runs(played)]
+    for fields in models:
+        for name, value in fields.items():
+            if isinstance(value, dict):
+                low, high = Share(**value).interval
+                fields[name] = value | {"low": round(low, 4), "high": round(high, 4)}
     return {
-        "models": [_make_summary(each) for each in summarise_runs(played)],
+        "models": models,
         "runs": [asdict(each) | {"right": each.is_right} for each in played],
     }
-
-
-def _make_summary(summary: Summary) -> dict[str, Any]:
-    fields = asdict(summary)
-    for name, value in fields.items():
-        if isinstance(value, dict):
-            low, high = Share(**value).interval
-            fields[name] = value | {"low": round(low, 4), "high": round(high, 4)}
-    return fields

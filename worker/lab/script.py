@@ -95,10 +95,6 @@ Step = Answer | Callable[[Asked], Answer]
 Script = Callable[[Asked], Answer]
 
 
-class ScriptEnded(LookupError):
-    """The conversation went on after the script's last step."""
-
-
 class Scripted:
     """A list of steps for each turn: the analysis, the first reply, the second reply, …
 
@@ -114,7 +110,7 @@ class Scripted:
         self._lock = threading.Lock()
 
     def __call__(self, asked: Asked) -> Answer:
-        """Return the answer. Raises ScriptEnded."""
+        """Return the answer. Raises LookupError after the script's last step."""
         steps = self._turns[min(asked.turn, len(self._turns) - 1)]
         step = self._choose_step(steps, asked) if asked.tools_allowed else steps[-1]
         return step(asked) if callable(step) else step
@@ -124,14 +120,11 @@ class Scripted:
         ends = [*spoken, len(steps)]
         if asked.answers < len(ends):
             before = spoken[asked.answers - 1] + 1 if asked.answers else 0
-            at = min(before + self._count_repeats(asked), ends[asked.answers])
+            place = (asked.first, asked.turn, asked.answers)
+            with self._lock:
+                repeats = self._asked[place]
+                self._asked[place] += 1
+            at = min(before + repeats, ends[asked.answers])
             if at < len(steps):
                 return steps[at]
-        raise ScriptEnded(f"turn {asked.turn} has no step {asked.answers + 1}")
-
-    def _count_repeats(self, asked: Asked) -> int:
-        """Count a request at this place of the conversation; return how many came before it."""
-        place = (asked.first, asked.turn, asked.answers)
-        with self._lock:
-            self._asked[place] += 1
-            return self._asked[place] - 1
+        raise LookupError(f"turn {asked.turn} has no step {asked.answers + 1}")

@@ -37,36 +37,41 @@ grep -c ' PASSED' {LOG}; grep -cE ' FAILED +\\[' {LOG}"""
 
 def make_script() -> Script:
     """Make the script: the analysis, then the answer to `QUESTION`."""
-    return Scripted([_orient, _collect, _look, _conclude], [_check, _answer])
-
-
-def _orient(asked: Asked) -> Call:
-    return Call([("gitlab_get_mr_details", {}), ("gitlab_list_pipeline_jobs", {})])
-
-
-def _collect(asked: Asked) -> Call:
-    job = find_failed_job(asked)
-    requests = [
-        _make_request("gitlab_get_job_log", {"job_id": job["id"]}, LOG),
-        _make_request("gitlab_get_mr_diff", {}, "/tmp/data/diff.json"),
-        _make_request("gitlab_get_file", {"path": "ferrytimes/windows.py"}, "/tmp/data/windows.py"),
-    ]
-    text = f"The job {job['name']} failed. I fetch its log, the diff and the file it changes."
-    return Call([("fetch_batch_to_sandbox", {"requests": requests})], text)
-
-
-def _look(asked: Asked) -> Call:
-    return Call(
+    look = Call(
         [
             ("sandbox_exec", {"command": f"grep -nE '^E  +AssertionError|^FAILED ' {LOG}"}),
             ("sandbox_exec", {"command": _TRY}),
         ]
     )
+    return Scripted(
+        [
+            Call([("gitlab_get_mr_details", {}), ("gitlab_list_pipeline_jobs", {})]),
+            _collect,
+            look,
+            _conclude,
+        ],
+        [Call([("sandbox_exec", {"command": _COUNT})]), _answer],
+    )
+
+
+def _collect(asked: Asked) -> Call:
+    job = find_failed_job(asked)
+    requests = [
+        {"source": source, "arguments": arguments, "path": path}
+        for source, arguments, path in (
+            ("gitlab_get_job_log", {"job_id": job["id"]}, LOG),
+            ("gitlab_get_mr_diff", {}, "/tmp/data/diff.json"),
+            ("gitlab_get_file", {"path": "ferrytimes/windows.py"}, "/tmp/data/windows.py"),
+        )
+    ]
+    text = f"The job {job['name']} failed. I fetch its log, the diff and the file it changes."
+    return Call([("fetch_batch_to_sandbox", {"requests": requests})], text)
 
 
 def _conclude(asked: Asked) -> Say:
     job = find_failed_job(asked)
-    output = json.loads(_find_newest(asked, "sandbox_exec", 2))["stdout"]
+    grep, _ = [result for result in asked.results if result.name == "sandbox_exec"][-2:]
+    output = json.loads(grep.content)["stdout"]
     quotes = re.findall(r"^(\d+):(.+)$", output, re.MULTILINE)[:2]
     evidence = "\n".join(f"- job {job['id']} line {line}: {text}" for line, text in quotes)
     return Say(
@@ -95,10 +100,6 @@ In the sandbox, `merge` of the head commit left 23:00-24:00 and 24:00-25:00 as t
     )
 
 
-def _check(asked: Asked) -> Call:
-    return Call([("sandbox_exec", {"command": _COUNT})])
-
-
 def _answer(asked: Asked) -> Say:
     lines = json.loads(asked.get_last_result("sandbox_exec").content)["stdout"].splitlines()
     joined, apart, passed, failed = lines[:4]
@@ -112,10 +113,6 @@ Only the boats whose tide goes on over midnight. I tried the fix on the file sti
 The log has {passed} passed and {failed} failed cases; those are 23:50 boats of skarholm.
 """
     )
-
-
-def _make_request(source: str, arguments: dict[str, Any], path: str) -> dict[str, Any]:
-    return {"source": source, "arguments": arguments, "path": path}
 
 
 def find_failed_job(asked: Asked) -> dict[str, Any]:
@@ -136,7 +133,3 @@ def _list_objects(node: Any) -> Iterator[dict[str, Any]]:
     if isinstance(node, list):
         for child in node:
             yield from _list_objects(child)
-
-
-def _find_newest(asked: Asked, name: str, back: int) -> str:
-    return [result for result in asked.results if result.name == name][-back].content

@@ -68,7 +68,9 @@ def check_headers(headers: Mapping[str, str], key: str) -> None:
 
 def check_credential(headers: Mapping[str, str], key: str) -> None:
     """Check for exactly one credential, the right key, and a known version."""
-    given = [value for value in (headers.get("x-api-key"), _get_bearer(headers)) if value]
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    bearer = token if scheme.lower() == "bearer" else ""
+    given = [value for value in (headers.get("x-api-key"), bearer) if value]
     if len(given) != 1:
         raise Refused(401, "authentication_error", "x-api-key header is required")
     if key and given[0] != key:
@@ -81,25 +83,20 @@ def check_credential(headers: Mapping[str, str], key: str) -> None:
         )
 
 
-def _get_bearer(headers: Mapping[str, str]) -> str:
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    return token if scheme.lower() == "bearer" else ""
-
-
 def parse_body(raw: bytes) -> Json:
     """Parse the body as JSON, without Python's extensions."""
+
+    def refuse_constant(name: str) -> None:
+        raise ValueError(f"unexpected {name}")
+
     try:
-        body = json.loads(raw.decode(), parse_constant=_no_constant)
+        body = json.loads(raw.decode(), parse_constant=refuse_constant)
         json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise make_invalid(f"The request body is not valid JSON: {error}") from error
     if not isinstance(body, dict):
         raise make_invalid("Input should be a valid dictionary")
     return body
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"unexpected {name}")
 
 
 def check_body(body: Json) -> None:
@@ -177,7 +174,16 @@ def _check_messages(messages: Any) -> None:
             raise make_invalid(
                 f"messages.{number}.role: role {message.get('role')!r} is not supported"
             )
-        _check_content(f"messages.{number}", message)
+        path, content = f"messages.{number}", message.get("content")
+        if not isinstance(content, str | list) or not content:
+            raise make_invalid(f"{path}: messages must have non-empty content")
+        for at, block in enumerate(list_blocks(content)):
+            _check_block(f"{path}.content.{at}", message["role"], block)
+        last = list_blocks(content)[-1]["type"]
+        if message["role"] == "assistant" and last in {"thinking", "redacted_thinking"}:
+            raise make_invalid(
+                f"{path}: The final block in an assistant message cannot be `{last}`."
+            )
     if messages[0]["role"] != "user":
         raise make_invalid('messages: first message must use the "user" role')
     if messages[-1]["role"] != "user":
@@ -185,17 +191,6 @@ def _check_messages(messages: Any) -> None:
             "This model does not support assistant message prefill. "
             "The conversation must end with a user message."
         )
-
-
-def _check_content(path: str, message: Json) -> None:
-    content = message.get("content")
-    if not isinstance(content, str | list) or not content:
-        raise make_invalid(f"{path}: messages must have non-empty content")
-    for number, block in enumerate(list_blocks(content)):
-        _check_block(f"{path}.content.{number}", message["role"], block)
-    last = list_blocks(content)[-1]["type"]
-    if message["role"] == "assistant" and last in {"thinking", "redacted_thinking"}:
-        raise make_invalid(f"{path}: The final block in an assistant message cannot be `{last}`.")
 
 
 def _check_block(path: str, role: str, block: Any) -> None:
@@ -270,7 +265,10 @@ def _check_results(path: str, content: Sequence[Json], open_ids: list[str], aske
 
 
 def _check_marks(body: Json) -> None:
-    marked = [block["cache_control"] for block in _list_markable(body) if "cache_control" in block]
+    blocks = [*body.get("tools", []), *list_blocks(body.get("system", []))]
+    for message in body["messages"]:
+        blocks += list_blocks(message["content"])
+    marked = [block["cache_control"] for block in blocks if "cache_control" in block]
     for mark in marked:
         if mark not in _MARKS:
             raise make_invalid(f"cache_control: {json.dumps(mark)} is not a valid cache control")
@@ -279,10 +277,3 @@ def _check_marks(body: Json) -> None:
             f"A maximum of {MAX_MARKS} blocks with cache_control may be provided. "
             f"Found {len(marked)}."
         )
-
-
-def _list_markable(body: Json) -> list[Json]:
-    blocks = [*body.get("tools", []), *list_blocks(body.get("system", []))]
-    for message in body["messages"]:
-        blocks += list_blocks(message["content"])
-    return blocks

@@ -81,37 +81,28 @@ _REPLY = write_continuation("", files="", seconds=0.0, changes=()).splitlines()[
 def read_request(body: Mapping[str, Any]) -> Asked:
     """Read from a valid body what a script needs."""
     sides = list(merge_messages(body["messages"]))
-    humans = [at for at, side in enumerate(sides) if _is_human(side, first=at == 0)]
+    # Text after tool results is a notice and no human's, unless it starts a reply.
+    humans = [
+        at
+        for at, (role, content) in enumerate(sides)
+        if role == "user"
+        if at == 0
+        or any(_REPLY in text for text in _list_texts(content))
+        or not _has_results(content)
+    ]
     newest = humans[-1]
+    said, last = _list_texts(sides[newest][1]), sides[-1][1]
+    notices = _list_texts(last)[0 if _has_results(last) else 1 :]
     return Asked(
         first=_list_texts(sides[0][1])[0],
-        human=_get_human_text(sides[newest][1]),
+        human=next((text for text in said if _REPLY in text), said[0] if said else ""),
         turn=len(humans) - 1,
         answers=sum(role == "assistant" for role, _ in sides[newest:]),
         results=_list_results(sides),
-        notice=_get_notice(sides[-1][1]),
+        notice="\n".join(notices),
         tools_allowed=body.get("tool_choice", {}).get("type") != "none",
         body=body,
     )
-
-
-def _is_human(side: tuple[str, list[Json]], *, first: bool) -> bool:
-    """Whether a human wrote this. Text after tool results is a notice, unless it starts a reply."""
-    role, content = side
-    if role != "user":
-        return False
-    replied = any(_REPLY in text for text in _list_texts(content))
-    return first or replied or not _has_results(content)
-
-
-def _get_human_text(content: Sequence[Json]) -> str:
-    texts = _list_texts(content)
-    return next((text for text in texts if _REPLY in text), texts[0] if texts else "")
-
-
-def _get_notice(content: Sequence[Json]) -> str:
-    texts = _list_texts(content)
-    return "\n".join(texts if _has_results(content) else texts[1:])
 
 
 def _has_results(content: Sequence[Json]) -> bool:
@@ -156,20 +147,16 @@ def check_thinking(body: Mapping[str, Any]) -> None:
     for i, (_, content) in enumerate(sides):
         signed = [at for at, block in enumerate(content) if block["type"] == "thinking"]
         for j in signed:
-            _check_one(body, sides[:i], f"messages.{i}.content.{j}", content[j]["signature"])
-
-
-def _check_one(
-    body: Mapping[str, Any], before: Sequence[tuple[str, list[Json]]], path: str, signature: str
-) -> None:
-    if not re.fullmatch(r"sig_[0-9a-f]{40}", signature):
-        raise make_invalid(f"{path}: Invalid `signature` in `thinking` block")
-    if binds_thinking(str(body["model"])) and signature != _compute_signature(body, before):
-        raise make_invalid(
-            f"{path}: Invalid `signature` in `thinking` block. The block is bound to a different "
-            "conversation. Remove the block, or set "
-            '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
-        )
+            why = f"messages.{i}.content.{j}: Invalid `signature` in `thinking` block"
+            given = content[j]["signature"]
+            if not re.fullmatch(r"sig_[0-9a-f]{40}", given):
+                raise make_invalid(why)
+            is_bound = binds_thinking(str(body["model"]))
+            if is_bound and given != _compute_signature(body, sides[:i]):
+                raise make_invalid(
+                    f"{why}. The block is bound to a different conversation. Remove the block, or "
+                    'set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+                )
 
 
 def _compute_signature(body: Mapping[str, Any], before: Sequence[tuple[str, list[Json]]]) -> str:
@@ -233,7 +220,11 @@ class PrefixCache:
         self._entries = {key: until for key, until in self._entries.items() if until > start}
         marks = [at for at, position in enumerate(positions) if position.has_mark]
         read = max((self._count_read(positions, at, start) for at in marks), default=0)
-        end = max(read, self._count_written(positions, start))
+        end = read
+        for position in positions:
+            if position.has_mark and position.tokens >= MINIMUM:
+                self._entries[position.key] = start + LIFETIME
+                end = max(end, position.tokens)
         total = positions[-1].tokens if positions else 0
         return InputTokens(uncached_tokens=total - end, read_tokens=read, written_tokens=end - read)
 
@@ -246,14 +237,6 @@ class PrefixCache:
                 self._entries[position.key] = start + LIFETIME
                 return position.tokens
         return 0
-
-    def _count_written(self, positions: Sequence[Position], start: float) -> int:
-        end = 0
-        for position in positions:
-            if position.has_mark and position.tokens >= MINIMUM:
-                self._entries[position.key] = start + LIFETIME
-                end = position.tokens
-        return end
 
 
 def estimate_tokens(characters: int) -> int:

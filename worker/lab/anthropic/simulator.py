@@ -51,7 +51,11 @@ class AnthropicSim(ModelApi):
     async def _endpoint(self, request: Request) -> Response:
         raw = await request.body()
         try:
-            body = self._check_request(request, raw)
+            body = self.read_body(request, raw)
+            try:
+                self.check_body(body)
+            except (AttributeError, KeyError, TypeError) as error:
+                raise make_invalid(f"Input has the wrong shape: {error!r}") from error
             if spoiled := await self.spoil():
                 return spoiled
             answer = self._answer(body)
@@ -60,14 +64,6 @@ class AnthropicSim(ModelApi):
             return make_response(refused.body(f"req_{len(self.raw):06}"), refused.status)
         self.answers.append(answer)
         return make_response(answer, 200)
-
-    def _check_request(self, request: Request, raw: bytes) -> Json:
-        body = self.read_body(request, raw)
-        try:
-            self.check_body(body)
-        except (AttributeError, KeyError, TypeError) as error:
-            raise make_invalid(f"Input has the wrong shape: {error!r}") from error
-        return body
 
     def read_body(self, request: Request, raw: bytes) -> Json:
         """Check path and headers, and parse the body. Raises Refused."""
@@ -92,7 +88,13 @@ class AnthropicSim(ModelApi):
 
     def _answer(self, body: Json) -> Json:
         asked = read_request(body)
-        self._watch_frame(asked.first, _get_frame(body))
+        # What must not change within a session.
+        parts = {"tools": body.get("tools", []), "system": list_blocks(body.get("system", []))}
+        frame = {
+            name: encode_compact([remove_mark(each) for each in part])
+            for name, part in parts.items()
+        }
+        self._watch_frame(asked.first, frame)
         billed = self._cache.account_body(body)
         if billed.total > self._window:
             raise make_invalid(
@@ -102,16 +104,6 @@ class AnthropicSim(ModelApi):
             return make_message(self._script(asked), body, billed)
         except LookupError as error:
             raise make_invalid(f"the script has no answer: {error}") from error
-
-
-def _get_frame(body: Json) -> dict[str, bytes]:
-    """Return the parts of a body that must not change within a session."""
-    return {
-        "tools": encode_compact([remove_mark(tool) for tool in body.get("tools", [])]),
-        "system": encode_compact(
-            [remove_mark(block) for block in list_blocks(body.get("system", []))]
-        ),
-    }
 
 
 def make_response(content: Any, status: int) -> Response:

@@ -173,8 +173,8 @@ class Routes(list[Route]):
 def check_request(world: World, routes: Sequence[Route], wire: Wire) -> tuple[Route, Call]:
     """Find the route; check the token, its scope, and the parameters' names. Raises Refused."""
     route, params = _find_route(routes, wire)
-    token = _find_token(world, wire)
-    if token is None:
+    token = world.tokens.get(get_token_value(wire))
+    if token is None or not token.active:
         raise Refused(401, {"message": "401 Unauthorized"})
     _check_scope(route, token)
     return route, Call(world, token, params, _parse_query(route, wire), _parse_fields(route, wire))
@@ -194,11 +194,6 @@ def get_token_value(wire: Wire) -> str:
     """Return the token that the request carries, "" for none."""
     bearer = wire.headers.get("authorization", "").removeprefix("Bearer ")
     return wire.headers.get("private-token", "") or bearer
-
-
-def _find_token(world: World, wire: Wire) -> Token | None:
-    token = world.tokens.get(get_token_value(wire))
-    return token if token and token.active else None
 
 
 def _check_scope(route: Route, token: Token) -> None:

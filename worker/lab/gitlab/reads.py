@@ -27,7 +27,7 @@ _ONE = f"{_MR}/:iid"
 
 @ROUTES.add("GET", "user")
 def _get_user(call: Call) -> Answer:
-    return Answer(200, views.show_account(call.user))
+    return Answer(200, views.show_user(call.user) | {"bot": call.user.bot})
 
 
 @ROUTES.add("GET", "users/:user")
@@ -36,7 +36,7 @@ def _get_account(call: Call) -> Answer:
     user = call.world.users.get(call.get_number("user"))
     if user is None:
         refuse_not_found("User")
-    return Answer(200, views.show_account(user))
+    return Answer(200, views.show_user(user) | {"bot": user.bot})
 
 
 @ROUTES.add("GET", "projects/:id")
@@ -49,7 +49,8 @@ def _get_member(call: Call) -> Answer:
     project, number = call.find_project(), call.get_number("user")
     if number not in project.members:
         raise Refused(404, {"message": "404 Not found"})
-    return Answer(200, views.show_member(call.world.users[number], project.members[number]))
+    level = {"access_level": project.members[number]}
+    return Answer(200, views.show_user(call.world.users[number]) | level)
 
 
 @ROUTES.add("GET", _MR, PAGING | {"source_branch", "state", "updated_after", "order_by", "sort"})

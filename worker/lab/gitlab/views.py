@@ -11,7 +11,6 @@ from typing import Any
 from worker.lab.gitlab.state import (
     Commit,
     DiffFile,
-    Discussion,
     Job,
     MergeRequest,
     Note,
@@ -33,11 +32,6 @@ def show_user(record: User) -> Json:
     return _pick(record, "id username name state")
 
 
-def show_account(record: User) -> Json:
-    """GET /user, GET /users/:id."""
-    return show_user(record) | {"bot": record.bot}
-
-
 def show_project(record: Project) -> Json:
     """GET /projects/:id."""
     parent = record.parent
@@ -55,11 +49,6 @@ def show_project(record: Project) -> Json:
 
 def _show_short_project(record: Project) -> Json:
     return _pick(record, "id web_url") | {"path_with_namespace": record.path}
-
-
-def show_member(record: User, level: int) -> Json:
-    """GET /projects/:id/members/all/:user_id."""
-    return show_user(record) | {"access_level": level}
 
 
 def show_merge_request(record: MergeRequest) -> Json:
@@ -134,25 +123,21 @@ def show_job(record: Job) -> Json:
     reason = {"failure_reason": record.failure_reason} if record.status == "failed" else {}
     own = "id status stage name allow_failure duration web_url artifacts_expire_at"
     pipeline = _pick(record.pipeline, "id iid sha ref status")
+    archive = record.archive
+    files = [] if archive is None else [{"file_type": "archive", "size": len(archive)}]
     return _pick(record, own) | {
         "started_at": record.created_at if record.started_at == "" else record.started_at,
         "finished_at": record.started_at or record.created_at,
         "erased_at": record.created_at if record.erased else None,
         "pipeline": pipeline | {"project_id": record.pipeline.project.id},
         **reason,
-        "artifacts": _list_artifacts(record),
+        "artifacts": files,
         "runner": None if record.started_at is None else _RUNNER,
         "tag_list": list(record.tags),
     }
 
 
 _RUNNER = {"id": 7, "description": "shared-runner-7"}
-
-
-def _list_artifacts(record: Job) -> list[Json]:
-    if record.archive is None:
-        return []
-    return [{"file_type": "archive", "size": len(record.archive)}]
 
 
 def show_note(record: Note) -> Json:
@@ -166,16 +151,6 @@ def show_note(record: Note) -> Json:
         **resolved,
         **({"position": position} if position else {}),
     }
-
-
-def show_discussion(record: Discussion) -> Json:
-    """A thread with its notes, oldest first."""
-    return {"id": record.id, "notes": [show_note(each) for each in record.notes]}
-
-
-def show_award(award_id: int, owner: User, emoji: str) -> Json:
-    """An emoji reaction."""
-    return {"id": award_id, "name": emoji, "user": show_user(owner)}
 
 
 Event = tuple[dict[str, str], bytes]
@@ -208,7 +183,7 @@ def make_delivery(name: str, instance: str, payload: Json, receiver: Receiver | 
 
 def make_pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:
     """Make a Pipeline Hook's body; `status` replaces the current status, for an earlier event."""
-    mr = pipeline.mr
+    mr, ended = pipeline.mr, pipeline.finished_at or pipeline.created_at
     return {
         "object_kind": "pipeline",
         "object_attributes": {
@@ -219,18 +194,13 @@ def make_pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:
             "sha": pipeline.sha,
             "source": pipeline.source,
             "status": status or pipeline.status,
-            "finished_at": _write_time(pipeline.finished_at or pipeline.created_at),
+            "finished_at": f"{ended[:19].replace('T', ' ')} UTC",
             "url": pipeline.web_url,
         },
         "merge_request": _make_merge_request(mr) if mr else None,
         "user": _make_user(pipeline.user),
         "project": _make_project(pipeline.project),
     }
-
-
-def _write_time(moment: str) -> str:
-    """Write a time of the API as webhooks write it."""
-    return f"{moment[:19].replace('T', ' ')} UTC"
 
 
 def make_note_payload(note: Note, action: str = "create") -> Json:

@@ -303,7 +303,10 @@ class World:
             text = self._run_quick_actions(check_body(body), author, 0)
             if not text.strip():
                 return None
-            place = place or self._new_discussion(mr, individual=not thread)
+            if place is None:
+                number = self.make_id("discussion")
+                name = hashlib.sha1(f"discussion {number}".encode()).hexdigest()
+                place = mr.discussions[name] = Discussion(name, individual=not thread)
             place.position = dict(position) if position else place.position
             note = self._append(mr, place, author, text)
             note.internal = place.notes[0].internal or internal
@@ -335,12 +338,6 @@ class World:
         """Notify the listeners, when GitLab would fire its hooks."""
         for listener in self.note_listeners:
             listener(note, action)
-
-    def _new_discussion(self, mr: MergeRequest, *, individual: bool) -> Discussion:
-        number = self.make_id("discussion")
-        place = Discussion(hashlib.sha1(f"discussion {number}".encode()).hexdigest(), individual)
-        mr.discussions[place.id] = place
-        return place
 
     def _append(self, mr: MergeRequest, place: Discussion, author: User, text: str) -> Note:
         if place.notes:

@@ -18,7 +18,7 @@ from worker.lab.gitlab.protocol import (
     refuse_not_found,
     refuse_strange,
 )
-from worker.lab.gitlab.state import Access, DiffFile, Discussion, MergeRequest, Note
+from worker.lab.gitlab.state import Access, DiffFile, Discussion, MergeRequest, Note, User
 from worker.lab.gitlab.world import NoteInvalid
 
 ROUTES = Routes()
@@ -52,13 +52,13 @@ def _list_discussions(call: Call) -> Answer:
     """List all threads, oldest first, including plain notes."""
     threads = call.find_merge_request().discussions.values()
     return make_page(
-        call, [views.show_discussion(each) for each in threads if _may_see(call, each.notes[0])]
+        call, [_show_discussion(each) for each in threads if _may_see(call, each.notes[0])]
     )
 
 
 @ROUTES.add("GET", _THREAD)
 def _get_discussion(call: Call) -> Answer:
-    return Answer(200, views.show_discussion(_find_thread(call, call.find_merge_request())))
+    return Answer(200, _show_discussion(_find_thread(call, call.find_merge_request())))
 
 
 @ROUTES.add("POST", f"{_MR}/notes", fields=_BODY | {"internal"})
@@ -93,7 +93,7 @@ def _resolve_discussion(call: Call) -> Answer:
     if thread.individual or not (may or thread.notes[0].author is call.user):
         raise Refused(403, {"message": "403 Forbidden"})
     thread.resolved = call.fields["resolved"]
-    return Answer(200, views.show_discussion(thread))
+    return Answer(200, _show_discussion(thread))
 
 
 @ROUTES.add("POST", f"{_THREAD}/notes", fields=_BODY)
@@ -129,7 +129,7 @@ def _create(
         summary = [f"Ran /{command}." for command in ran]
         return Answer(202, {"commands_changes": {}, "summary": summary})
     if thread:
-        return Answer(201, views.show_discussion(mr.discussions[note.discussion_id]))
+        return Answer(201, _show_discussion(mr.discussions[note.discussion_id]))
     return Answer(201, views.show_note(note))
 
 
@@ -164,7 +164,7 @@ def _list_awards(call: Call) -> Answer:
     users = call.world.users
     return make_page(
         call,
-        [views.show_award(key, users[who], name) for key, (who, name) in note.awards.items()],
+        [_show_award(key, users[who], name) for key, (who, name) in note.awards.items()],
     )
 
 
@@ -178,7 +178,7 @@ def _add_award(call: Call) -> Answer:
         raise Refused(404, {"message": "404 Award Emoji Name has already been taken Not Found"})
     number = call.world.make_id("award")
     note.awards[number] = (call.user.id, name)
-    return Answer(201, views.show_award(number, call.user, name))
+    return Answer(201, _show_award(number, call.user, name))
 
 
 @ROUTES.add("DELETE", f"{_NOTE}/award_emoji/:award")
@@ -188,6 +188,14 @@ def _remove_award(call: Call) -> Answer:
         refuse_not_found("Award Emoji")
     del note.awards[number]
     return Answer(204, raw=b"")
+
+
+def _show_discussion(thread: Discussion) -> dict[str, Any]:
+    return {"id": thread.id, "notes": [views.show_note(each) for each in thread.notes]}
+
+
+def _show_award(number: int, owner: User, emoji: str) -> dict[str, Any]:
+    return {"id": number, "name": emoji, "user": views.show_user(owner)}
 
 
 def _get_body(call: Call, mr: MergeRequest) -> str:

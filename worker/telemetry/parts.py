@@ -150,10 +150,6 @@ class CountedModel(ModelWrapper):
         finally:
             seconds = time.monotonic() - started
             self._metrics.calls.labels(self.name, outcome).observe(seconds)
-        self._count_usage(reply)
-        return reply
-
-    def _count_usage(self, reply: Reply) -> None:
         usage, name = reply.usage, self.name
         for kind, tokens in (
             ("fresh", usage.uncached_input),
@@ -164,6 +160,7 @@ class CountedModel(ModelWrapper):
             self._metrics.tokens.labels(name, kind).inc(tokens)
         if reply.cost_usd is not None:
             self._metrics.cost.labels(name).inc(reply.cost_usd)
+        return reply
 
 
 class CountedDriver:
@@ -174,8 +171,14 @@ class CountedDriver:
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
         """See Driver."""
-        with self._time_start("fresh" if archive is None else "restored"):
-            return self._driver.start(session, archive)
+        kind, started = "fresh" if archive is None else "restored", time.monotonic()
+        try:
+            sandbox = self._driver.start(session, archive)
+        except SandboxError:
+            self._metrics.sandbox_failures.labels(kind).inc()
+            raise
+        self._metrics.sandbox_starts.labels(kind).observe(time.monotonic() - started)
+        return sandbox
 
     def adopt(self, session: str) -> Sandbox | None:
         """See Driver. Finding no sandbox is not counted as a start."""
@@ -185,16 +188,6 @@ class CountedDriver:
             seconds = time.monotonic() - started
             self._metrics.sandbox_starts.labels("adopted").observe(seconds)
         return adopted
-
-    @contextmanager
-    def _time_start(self, kind: str) -> Iterator[None]:
-        started = time.monotonic()
-        try:
-            yield
-        except SandboxError:
-            self._metrics.sandbox_failures.labels(kind).inc()
-            raise
-        self._metrics.sandbox_starts.labels(kind).observe(time.monotonic() - started)
 
 
 class CountedSandbox:

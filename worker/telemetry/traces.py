@@ -131,7 +131,19 @@ class Traces:
         span = self._start_span(parent, f"chat {name}", attributes, SpanKind.CLIENT)
         try:
             reply = model.reply(request)
-            _set_usage(span, model.name.partition("/")[2], reply)
+            usage = reply.usage
+            span.set_attributes(
+                {
+                    "gen_ai.response.model": model.name.partition("/")[2],
+                    "gen_ai.response.finish_reasons": [reply.stop.value],
+                    "gen_ai.usage.input_tokens": usage.input,
+                    "gen_ai.usage.output_tokens": usage.output,
+                    "gen_ai.usage.cache_read.input_tokens": usage.cache_read,
+                    "gen_ai.usage.cache_creation.input_tokens": usage.cache_write,
+                }
+            )
+            if reply.cost_usd is not None:
+                span.set_attribute("sandpiper.cost_usd", reply.cost_usd)
         except ModelError as error:
             span.set_attribute("error.type", error.kind)
             span.set_status(Status(StatusCode.ERROR))
@@ -182,22 +194,6 @@ class _TracedModel(ModelWrapper):
     def reply(self, request: Request) -> Reply:
         """See Model."""
         return self._traces.trace_call(self._model, request)
-
-
-def _set_usage(span: Span, model: str, reply: Reply) -> None:
-    usage = reply.usage
-    span.set_attributes(
-        {
-            "gen_ai.response.model": model,
-            "gen_ai.response.finish_reasons": [reply.stop.value],
-            "gen_ai.usage.input_tokens": usage.input,
-            "gen_ai.usage.output_tokens": usage.output,
-            "gen_ai.usage.cache_read.input_tokens": usage.cache_read,
-            "gen_ai.usage.cache_creation.input_tokens": usage.cache_write,
-        }
-    )
-    if reply.cost_usd is not None:
-        span.set_attribute("sandpiper.cost_usd", reply.cost_usd)
 
 
 def _set_outcome(span: Span, event: TurnEnded) -> None:

@@ -10,8 +10,8 @@ from starlette.applications import Starlette
 from worker.clock import SystemClock
 from worker.errors import ConfigError
 from worker.jobs import repair, verdict_days
+from worker.pages.http import PageSettings
 from worker.pages.openid import Application, OpenIdClient
-from worker.pages.site import PageSettings
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
 from worker.sessions.store import SessionStore

@@ -1,4 +1,4 @@
-"""The pod of a sandbox: its limits and its hardening, and why it does not start.
+"""The pod of a sandbox: its limits and its hardening.
 
 It conforms to the Pod Security Standard `restricted`. Every process started in a pod has the
 container's uid, so process 1 cannot have another one. Commands cannot read process 1 because its
@@ -8,9 +8,6 @@ that namespace.
 
 from dataclasses import dataclass
 from typing import Any
-
-from lightkube.models.core_v1 import ContainerState, PodStatus
-from lightkube.resources.core_v1 import Pod
 
 from sandbox.spec import (
     FOLDERS,
@@ -29,12 +26,6 @@ LABELS = {"app.kubernetes.io/name": "sandpiper", "app.kubernetes.io/component": 
 
 _MAIN = f"{FOLDERS}; exec {' '.join(PYTHON)} /opt/sandpiper/sandbox/image/pod.py"
 
-_HOPELESS = (
-    *("ErrImageNeverPull", "ImagePullBackOff", "ErrImagePull", "InvalidImageName"),
-    *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
-    "CrashLoopBackOff",
-)
-_WORDS = 300
 _CPU_SHARE, _MEMORY_SHARE = 10, 4
 """The limits divided by these are the requests, because a sandbox mostly waits for the model."""
 
@@ -121,52 +112,3 @@ def _make_container(spec: ContainerSpec) -> dict[str, Any]:
 def _make_resources(memory: int, cpus: float) -> dict[str, str]:
     cpu = f"{max(1, int(cpus * 1000))}m"
     return {"memory": str(memory), "cpu": cpu, "ephemeral-storage": "16Mi"}
-
-
-# -------------------------------------------------------------------------------- the pod's status
-
-
-def is_running(pod: Pod) -> bool:
-    """Whether the pod's container runs and nobody has deleted the pod."""
-    deleted = pod.metadata is None or pod.metadata.deletionTimestamp is not None
-    return bool(_get_container_state(pod).running) and not deleted
-
-
-def explain_end(pod: Pod, spec: ContainerSpec) -> str:
-    """Return why the pod's container ended, or "" if that is unknown."""
-    status = pod.status or PodStatus()
-    if status.reason == "Evicted":
-        return f"the node evicted it: {str(status.message)[:_WORDS]}"
-    if status.reason == "DeadlineExceeded":
-        return "it was older than a sandbox may be"
-    ended = _get_container_state(pod).terminated
-    if ended is not None and ended.reason == "OOMKilled":
-        return f"its processes and files took more than {spec.memory} of memory"
-    return ""
-
-
-def find_hopeless_state(pod: Pod) -> str:
-    """Return what keeps the pod from ever starting, or "" while it may still start."""
-    status = pod.status or PodStatus()
-    if status.phase in ("Failed", "Succeeded"):
-        return f"the pod ended ({status.reason or 'its main process exited'})"
-    waiting = _get_container_state(pod).waiting
-    if waiting is not None and waiting.reason in _HOPELESS:
-        return f"{waiting.reason}: {str(waiting.message or '')[:_WORDS]}"
-    return ""
-
-
-def describe_delay(pod: Pod) -> str:
-    """Describe what a pod that has not started waits for."""
-    for condition in (pod.status or PodStatus()).conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return f"it is not scheduled: {str(condition.message)[:_WORDS]}"
-    waiting = _get_container_state(pod).waiting
-    return (waiting.reason or "its container waits") if waiting else "its node does not report"
-
-
-def _get_container_state(pod: Pod) -> ContainerState:
-    """Return the state of the pod's container; it is empty if the node reports none."""
-    statuses = (pod.status or PodStatus()).containerStatuses or ()
-    states = (each.state for each in statuses if each.name == CONTAINER)
-    return next(states, None) or ContainerState()

@@ -26,7 +26,7 @@ from worker.errors import SandpiperError, StoreError
 from worker.jobs.verdict_days import DayReport
 from worker.pages import operators, render, stored, view
 from worker.pages.openid import OpenIdClient
-from worker.pages.render import make_message_page, make_not_found, make_page
+from worker.pages.render import make_message_page, make_page
 from worker.pages.sign_in import Signer, SignIn
 from worker.sessions.store import SessionStore
 from worker.settings.limits import LimitSettings
@@ -100,7 +100,7 @@ class Pages:
         turn = _get_query(request, "turn")
         member = stored.parse_member_name(_get_query(request, "path"))
         if member is None or not _TURN.fullmatch(turn):
-            return make_not_found()
+            return _make_not_found()
         return await self._answer_allowed(
             request,
             lambda name: self._make_file_answer(name, int(turn), member),
@@ -113,7 +113,7 @@ class Pages:
             return refusal
         query = operators.parse_query(partial(_get_query, request))
         if query is None:
-            return make_not_found()
+            return _make_not_found()
         return await self._run_in_thread(lambda: self._make_overview_page(query, request))
 
     async def answer_report(self, request: Request) -> Response:
@@ -122,7 +122,7 @@ class Pages:
             return refusal
         days, project = _get_query(request, "days") or "30", _get_query(request, "project").strip()
         if days not in map(str, operators.PERIODS):
-            return make_not_found()
+            return _make_not_found()
         return await self._run_in_thread(
             lambda: self._make_report_page(int(days), project[:200], request)
         )
@@ -130,7 +130,7 @@ class Pages:
     async def _refuse_stranger(self, request: Request) -> Response | None:
         """Return the refusal for anyone but operators; None for operators."""
         if not self.operator_token and not self.sign_in:
-            return make_not_found()
+            return _make_not_found()
         if self.operator_token and _is_operator(request, self.operator_token):
             return None
         if self.sign_in:
@@ -151,13 +151,13 @@ class Pages:
         """Answer with what `make` makes of the session's id, if the link is signed for it."""
         name, signature = request.path_params["id"], _get_query(request, "sig")
         if not _ID.fullmatch(name):
-            return make_not_found()
+            return _make_not_found()
         signer = self._signers[0] if self._signers else await self._run_in_thread(self.load_signer)
         if isinstance(signer, Response):
             return signer
         self._signers[:] = [signer]
         if not signer.is_valid(name, signature, self.now()):
-            return make_not_found()
+            return _make_not_found()
         return await self._run_in_thread(lambda: make(name), line)
 
     async def _run_in_thread(
@@ -171,7 +171,7 @@ class Pages:
                 )
         except stored.NoFile as error:
             _log.info("%s", error)
-            return make_not_found()
+            return _make_not_found()
         except StoreError as error:
             _log.warning("no page: %s", error)
         return make_message_page(
@@ -182,10 +182,10 @@ class Pages:
         store = self.open_store()
         key = store.find_session(name)
         if key is None or key.session_id != name:
-            return make_not_found()
+            return _make_not_found()
         found, hidden = stored.read_turns(store, key, self.now())
         if not found:
-            return make_not_found()
+            return _make_not_found()
         shown = view.build_page(found, self.limits, hidden=hidden)
         return make_page("session", page=shown, sig=signature, is_operator=is_operator)
 
@@ -194,7 +194,7 @@ class Pages:
         key = store.find_session(name)
         chunks = stored.open_archive(store, key, turn) if key and key.session_id == name else None
         if chunks is None:
-            return make_not_found()
+            return _make_not_found()
         size, content = stored.open_member(chunks, member)
 
         async def stream() -> AsyncIterator[bytes]:
@@ -244,6 +244,16 @@ class Pages:
         if not _ID.fullmatch(name):
             return ""
         return f"{base}{name}?sig={self.load_signer().sign(name, int(self.now()) + _LINK_SECONDS)}"
+
+
+def _make_not_found() -> Response:
+    """Answer that there is nothing, or nothing for whoever asks."""
+    return make_message_page(
+        404,
+        "Nothing here",
+        "This address leads nowhere, or the link has expired. Notes carry fresh links: "
+        "reply in the note's thread to get one.",
+    )
 
 
 def _get_query(request: Request, name: str) -> str:

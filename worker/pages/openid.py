@@ -190,7 +190,6 @@ class OpenIdClient:
 
 
 def _explain_refusal(status: int, answer: Any) -> Rejected:
-    """Return why GitLab gives no token."""
     error = answer.get("error") if isinstance(answer, dict) else None
     if error == "invalid_grant":
         return Rejected(400, "GitLab does not take the code: it is used, too old, or not ours")

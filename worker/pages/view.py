@@ -346,7 +346,6 @@ def _make_tool_use(
 
 
 def _build_chart(calls: Sequence[CallCost]) -> _Chart | None:
-    """Build the chart of the calls; None if there is nothing to show."""
     most = max((call.usage.input for call in calls), default=0)
     if most <= 0:
         return None

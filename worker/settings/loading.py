@@ -81,7 +81,6 @@ def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> S
 
 
 def _advise(name: str) -> str:
-    """Say where to look after an unknown key."""
     if _SECRET.search(name.lower()):
         return "; secrets are variables, which `sandpiper settings --markdown` lists"
     return " (`sandpiper settings` lists the keys)"

@@ -67,7 +67,6 @@ def list_fields(schema: Schema, above: tuple[str, ...] = ()) -> Iterator[tuple[s
 
 
 def _describe_expected(schema: Schema) -> str:
-    """Describe in words what a schema expects."""
     choices = sorted(list_choices(schema), key=lambda each: "properties" in each)
     words = [_describe_choice(each, schema.get("description", "")) for each in choices]
     return " or ".join(dict.fromkeys(words))

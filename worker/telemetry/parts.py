@@ -142,7 +142,6 @@ class CountedModel(ModelWrapper):
         self._metrics = metrics
 
     def reply(self, request: Request) -> Reply:
-        """See Model."""
         started, outcome = time.monotonic(), "failed"
         try:
             reply = super().reply(request)
@@ -170,7 +169,6 @@ class CountedDriver:
         self._driver, self._metrics = driver, metrics
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
-        """See Driver."""
         kind, started = "fresh" if archive is None else "restored", time.monotonic()
         try:
             sandbox = self._driver.start(session, archive)
@@ -243,7 +241,6 @@ class CountedObjects:
         return created
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """See Objects."""
         names = self._objects.list_names(prefix)
         with self._time_operation("list"):
             first = next(names, None)

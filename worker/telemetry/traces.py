@@ -35,8 +35,6 @@ _AGENT = "sandpiper"
 
 @dataclass(slots=True)
 class _OpenSpans:
-    """The open spans of a thread."""
-
     run: Span
     iteration: Span | None = None
 
@@ -102,7 +100,18 @@ class Traces:
                 self._trace_tool(event, spans)
             case TurnEnded() if spans:
                 spans.start_iteration(None)
-                _set_outcome(spans.run, event)
+                spans.run.set_attributes(
+                    {"sandpiper.turn": event.turn, "sandpiper.status": event.outcome.status}
+                )
+                if context := event.context:
+                    spans.run.set_attributes(
+                        {
+                            "gen_ai.conversation.id": context.session_id,
+                            "gen_ai.request.model": context.model.partition("/")[2],
+                            "sandpiper.project_id": context.subject.project_id,
+                            "sandpiper.iterations": context.turn_usage.iterations,
+                        }
+                    )
             case TriggerLeft(_, outcome) if spans:
                 spans.start_iteration(None)
                 spans.run.set_attribute("sandpiper.outcome", outcome)
@@ -192,18 +201,4 @@ class _TracedModel(ModelWrapper):
         self._traces = traces
 
     def reply(self, request: Request) -> Reply:
-        """See Model."""
         return self._traces.trace_call(self._model, request)
-
-
-def _set_outcome(span: Span, event: TurnEnded) -> None:
-    span.set_attributes({"sandpiper.turn": event.turn, "sandpiper.status": event.outcome.status})
-    if context := event.context:
-        span.set_attributes(
-            {
-                "gen_ai.conversation.id": context.session_id,
-                "gen_ai.request.model": context.model.partition("/")[2],
-                "sandpiper.project_id": context.subject.project_id,
-                "sandpiper.iterations": context.turn_usage.iterations,
-            }
-        )

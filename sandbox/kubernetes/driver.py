@@ -24,9 +24,16 @@ from sandbox.base import (
     SandboxUnavailable,
 )
 from sandbox.framed import FramedSandbox
-from sandbox.kubernetes.cluster import Cluster, Missing, list_targets
+from sandbox.kubernetes.cluster import (
+    CONTAINER,
+    LABELS,
+    Cluster,
+    Missing,
+    PodSettings,
+    list_targets,
+    make_manifest,
+)
 from sandbox.kubernetes.exec_stream import ExecStream
-from sandbox.kubernetes.manifest import CONTAINER, LABELS, PodSettings, make_manifest
 from sandbox.seccomp import ARCHES, build_filter
 from sandbox.spec import (
     OWNER_LABEL,

@@ -175,8 +175,8 @@ def build_driver(settings: Settings) -> PoolableDriver:
 
 def _build_pod_driver(settings: Settings, spec: ContainerSpec) -> PoolableDriver:
     # Importing the cluster's client takes a tenth of a second, which other drivers need not spend.
+    from sandbox.kubernetes.cluster import PodSettings
     from sandbox.kubernetes.driver import KubernetesDriver
-    from sandbox.kubernetes.manifest import PodSettings
 
     options = settings.sandbox
     pods = PodSettings(options.pull_secrets, lifetime=int(_compute_lifetime(settings)))

@@ -9,7 +9,6 @@ version takes it, and a system call that is not listed fails with EPERM.
 See https://docs.docker.com/engine/security/seccomp.
 """
 
-import base64
 import json
 import platform
 import struct
@@ -136,12 +135,6 @@ def build_filter(machine: str | None = None) -> bytes:
             _step(_RETURN, _ALLOW),
         ]
     return b"".join([*steps, _step(_RETURN, _ALLOW)])
-
-
-@cache
-def encode_filters() -> dict[str, str]:
-    """Return the filter of each known machine in Base64, for a runner that installs it itself."""
-    return {name: base64.b64encode(build_filter(name)).decode() for name in ARCHES}
 
 
 def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:

@@ -315,7 +315,6 @@ def _is_setting(name: bytes) -> bool:
 
 
 def _find_sizes(line: bytes) -> tuple[float, ...]:
-    """Return the sizes and shares that a line names."""
     return tuple(map(float, _SIZE.findall(strip_escapes(line)[:500])))
 
 

@@ -70,7 +70,6 @@ def install_filter(filters: dict[str, str]) -> None:
 
 
 def _set_capabilities(effective: int, permitted: int) -> None:
-    """Set the capabilities of this process. Raises OSError."""
     header = (ctypes.c_uint32 * 2)(_VERSION, 0)
     sets = (ctypes.c_uint32 * 6)(effective, permitted, 0, 0, 0, 0)
     if load_libc().capset(header, sets):

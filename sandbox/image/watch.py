@@ -30,7 +30,6 @@ def _parse_size(status: str, name: str) -> int:
 
 
 def _measure_files() -> int:
-    """Return the bytes of files in memory."""
     size = 0
     for path in TMPFS:
         with contextlib.suppress(OSError):

@@ -8,10 +8,12 @@ No pod is privileged, and the namespace may enforce the Pod Security Standard `r
 its first command, every sandbox proves from inside that it reaches nothing, or it is refused.
 """
 
+import base64
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
 
+from lightkube.models.core_v1 import ContainerState, PodStatus
 from lightkube.resources.core_v1 import Pod
 
 from sandbox.base import (
@@ -22,18 +24,17 @@ from sandbox.base import (
     SandboxUnavailable,
 )
 from sandbox.framed import FramedSandbox
-from sandbox.kubernetes.cluster import Cluster, Missing, list_targets
-from sandbox.kubernetes.exec_stream import ExecStream
-from sandbox.kubernetes.manifest import (
+from sandbox.kubernetes.cluster import (
+    CONTAINER,
     LABELS,
+    Cluster,
+    Missing,
     PodSettings,
-    describe_delay,
-    explain_end,
-    find_hopeless_state,
-    is_running,
+    list_targets,
     make_manifest,
 )
-from sandbox.seccomp import encode_filters
+from sandbox.kubernetes.exec_stream import ExecStream
+from sandbox.seccomp import ARCHES, build_filter
 from sandbox.spec import (
     OWNER_LABEL,
     PYTHON,
@@ -53,6 +54,13 @@ _END_SECONDS, _END_PAUSE = 3.0, 0.1
 _API_SECONDS, _API_PAUSE = 5.0, 0.25
 """How long `remove` retries while the API server is down; then `remove_stale_pods` cleans up."""
 
+_HOPELESS = (
+    *("ErrImageNeverPull", "ImagePullBackOff", "ErrImagePull", "InvalidImageName"),
+    *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+    "CrashLoopBackOff",
+)
+_WORDS = 300
+_SILENT_NODE = "its node does not report"
 _PROOF = [*PYTHON, "/opt/sandpiper/sandbox/image/isolation.py"]
 _COUNT = "import os; print(sum(name.isdigit() for name in os.listdir('/proc')) - 2)"
 """Counts all processes except process 1 and the counting process itself."""
@@ -72,7 +80,9 @@ class _PodContainer:
         self.name = f"the image {spec.image}"
         # When a control group runs out of memory, the kubelet has the kernel kill all of its
         # processes. A process that asks for more than `spec.memory` gets an error before that.
-        limits, filters = compute_process_limits(spec, "RLIMIT_DATA"), encode_filters()
+        limits = compute_process_limits(spec, "RLIMIT_DATA")
+        # Of each known machine: the runner installs it itself.
+        filters = {name: base64.b64encode(build_filter(name)).decode() for name in ARCHES}
         self._runner = make_runner_command(limits, filters=filters)
         self._sweeper = make_sweeper_command()
 
@@ -97,7 +107,7 @@ class _PodContainer:
 
     def is_running(self) -> bool:
         try:
-            return is_running(self._cluster.get_pod(self.pod))
+            return _is_running(self._cluster.get_pod(self.pod))
         except Missing:
             return False
 
@@ -105,9 +115,16 @@ class _PodContainer:
         """Explain the container's end, which the node reports with a delay."""
         until = time.monotonic() + _END_SECONDS
         with suppress(SandboxError):
-            while is_running(pod := self._cluster.get_pod(self.pod)) and time.monotonic() < until:
+            while _is_running(pod := self._cluster.get_pod(self.pod)) and time.monotonic() < until:
                 time.sleep(_END_PAUSE)
-            return explain_end(pod, self._spec)
+            status = pod.status or PodStatus()
+            if status.reason == "Evicted":
+                return f"the node evicted it: {str(status.message)[:_WORDS]}"
+            if status.reason == "DeadlineExceeded":
+                return "it was older than a sandbox may be"
+            ended = _get_container_state(pod).terminated
+            if ended is not None and ended.reason == "OOMKilled":
+                return f"its processes and files took more than {self._spec.memory} of memory"
         return ""
 
     def assign_session(self, session: str) -> None:
@@ -233,7 +250,7 @@ class KubernetesDriver:
             cluster = Cluster(self._namespace)
             undo.callback(cluster.close)
             pods = sorted(cluster.list_pods({SESSION_LABEL: session}), key=_get_age)
-            usable = [_get_name(pod) for pod in pods if is_running(pod)][:1]
+            usable = [_get_name(pod) for pod in pods if _is_running(pod)][:1]
             for name in {_get_name(pod) for pod in pods} - set(usable):
                 with suppress(SandboxError):
                     cluster.delete_pod(name)
@@ -257,15 +274,36 @@ class KubernetesDriver:
 def _wait_for_start(cluster: Cluster, name: str, seconds: int) -> None:
     """Wait until the pod's container runs. Raises SandboxUnavailable, or SandboxGone."""
     until, (pause, longest) = time.monotonic() + seconds, _POLL_SECONDS
-    while not is_running(pod := cluster.get_pod(name)):
-        if reason := find_hopeless_state(pod):
+    while not _is_running(pod := cluster.get_pod(name)):
+        status, waiting = pod.status or PodStatus(), _get_container_state(pod).waiting
+        reason = ""
+        if status.phase in ("Failed", "Succeeded"):
+            reason = f"the pod ended ({status.reason or 'its main process exited'})"
+        elif waiting is not None and waiting.reason in _HOPELESS:
+            reason = f"{waiting.reason}: {str(waiting.message or '')[:_WORDS]}"
+        if reason:
             raise SandboxUnavailable(f"the sandbox's pod cannot start: {reason}")
         if time.monotonic() > until:
-            raise SandboxUnavailable(
-                f"the sandbox's pod has not started in {seconds} s: {describe_delay(pod)}"
-            )
+            delay = (waiting.reason or "its container waits") if waiting else _SILENT_NODE
+            for condition in reversed(status.conditions or ()):
+                if condition.type == "PodScheduled" and condition.status == "False":
+                    delay = f"it is not scheduled: {str(condition.message)[:_WORDS]}"
+            raise SandboxUnavailable(f"the sandbox's pod has not started in {seconds} s: {delay}")
         time.sleep(pause)
         pause = min(pause * 1.2, longest)
+
+
+def _is_running(pod: Pod) -> bool:
+    """Whether the pod's container runs and nobody has deleted the pod."""
+    deleted = pod.metadata is None or pod.metadata.deletionTimestamp is not None
+    return bool(_get_container_state(pod).running) and not deleted
+
+
+def _get_container_state(pod: Pod) -> ContainerState:
+    """Return the state of the pod's container; it is empty if the node reports none."""
+    statuses = (pod.status or PodStatus()).containerStatuses or ()
+    states = (each.state for each in statuses if each.name == CONTAINER)
+    return next(states, None) or ContainerState()
 
 
 def _get_name(pod: Pod) -> str:
@@ -277,7 +315,6 @@ def _get_labels(pod: Pod) -> dict[str, str]:
 
 
 def _get_age(pod: Pod) -> float:
-    """Return the seconds since the pod was created."""
     created = pod.metadata.creationTimestamp if pod.metadata else None
     return time.time() - created.timestamp() if created else 0.0
 

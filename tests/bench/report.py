@@ -20,7 +20,7 @@ from worker.conversation.context import SessionKey
 from worker.conversation.limits import Limits
 from worker.jobs.verdict_days import count_ended_days, read_days
 from worker.pages.http import Pages
-from worker.pages.sign import Signer
+from worker.pages.sign_in import Signer
 from worker.sessions.folder import FolderStore
 from worker.sessions.recent import Row, dump_row
 

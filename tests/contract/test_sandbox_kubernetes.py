@@ -17,9 +17,8 @@ import pytest
 import yaml
 
 from sandbox.base import Sandbox, SandboxGone, SandboxRefused, SandboxUnavailable
-from sandbox.kubernetes.cluster import Cluster
+from sandbox.kubernetes.cluster import Cluster, PodSettings
 from sandbox.kubernetes.driver import KubernetesDriver, remove_stale_pods
-from sandbox.kubernetes.manifest import PodSettings
 from sandbox.spec import ContainerSpec
 from tests.contract.sandbox_relay import certificates, relay
 from tests.simulators.kubernetes import KubernetesSim

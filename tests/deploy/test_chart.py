@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sandbox.kubernetes.manifest import LABELS
+from sandbox.kubernetes.cluster import LABELS
 from tests.deploy.chart import (
     CHART,
     KUBERNETES,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sandbox.kubernetes.manifest import LABELS, PodSettings, make_manifest
+from sandbox.kubernetes.cluster import LABELS, PodSettings, make_manifest
 from sandbox.spec import ContainerSpec
 from tests.deploy.chart import Manifest, Pod, Values, of_kind, pods, render, run, selects
 from tests.deploy.matrix import BASE, MATRIX

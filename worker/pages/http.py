@@ -9,23 +9,25 @@ import binascii
 import hmac
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from worker.errors import SandpiperError, StoreError
 from worker.jobs.verdict_days import DayReport
 from worker.pages import operators, render, stored, view
-from worker.pages.render import make_message_page, make_not_found, make_page
-from worker.pages.sign import Signer
-from worker.pages.sign_in import SignIn
+from worker.pages.openid import OpenIdClient
+from worker.pages.render import make_message_page, make_page
+from worker.pages.sign_in import Signer, SignIn
 from worker.sessions.store import SessionStore
 from worker.settings.limits import LimitSettings
 
@@ -98,7 +100,7 @@ class Pages:
         turn = _get_query(request, "turn")
         member = stored.parse_member_name(_get_query(request, "path"))
         if member is None or not _TURN.fullmatch(turn):
-            return make_not_found()
+            return _make_not_found()
         return await self._answer_allowed(
             request,
             lambda name: self._make_file_answer(name, int(turn), member),
@@ -111,7 +113,7 @@ class Pages:
             return refusal
         query = operators.parse_query(partial(_get_query, request))
         if query is None:
-            return make_not_found()
+            return _make_not_found()
         return await self._run_in_thread(lambda: self._make_overview_page(query, request))
 
     async def answer_report(self, request: Request) -> Response:
@@ -120,7 +122,7 @@ class Pages:
             return refusal
         days, project = _get_query(request, "days") or "30", _get_query(request, "project").strip()
         if days not in map(str, operators.PERIODS):
-            return make_not_found()
+            return _make_not_found()
         return await self._run_in_thread(
             lambda: self._make_report_page(int(days), project[:200], request)
         )
@@ -128,7 +130,7 @@ class Pages:
     async def _refuse_stranger(self, request: Request) -> Response | None:
         """Return the refusal for anyone but operators; None for operators."""
         if not self.operator_token and not self.sign_in:
-            return make_not_found()
+            return _make_not_found()
         if self.operator_token and _is_operator(request, self.operator_token):
             return None
         if self.sign_in:
@@ -149,17 +151,14 @@ class Pages:
         """Answer with what `make` makes of the session's id, if the link is signed for it."""
         name, signature = request.path_params["id"], _get_query(request, "sig")
         if not _ID.fullmatch(name):
-            return make_not_found()
-        signer = self._signers[0] if self._signers else await self._run_in_thread(self._keep_signer)
+            return _make_not_found()
+        signer = self._signers[0] if self._signers else await self._run_in_thread(self.load_signer)
         if isinstance(signer, Response):
             return signer
+        self._signers[:] = [signer]
         if not signer.is_valid(name, signature, self.now()):
-            return make_not_found()
+            return _make_not_found()
         return await self._run_in_thread(lambda: make(name), line)
-
-    def _keep_signer(self) -> Signer:
-        self._signers.append(self.load_signer())
-        return self._signers[0]
 
     async def _run_in_thread(
         self, make: Callable[[], T], line: anyio.CapacityLimiter | None = None
@@ -172,7 +171,7 @@ class Pages:
                 )
         except stored.NoFile as error:
             _log.info("%s", error)
-            return make_not_found()
+            return _make_not_found()
         except StoreError as error:
             _log.warning("no page: %s", error)
         return make_message_page(
@@ -183,10 +182,10 @@ class Pages:
         store = self.open_store()
         key = store.find_session(name)
         if key is None or key.session_id != name:
-            return make_not_found()
+            return _make_not_found()
         found, hidden = stored.read_turns(store, key, self.now())
         if not found:
-            return make_not_found()
+            return _make_not_found()
         shown = view.build_page(found, self.limits, hidden=hidden)
         return make_page("session", page=shown, sig=signature, is_operator=is_operator)
 
@@ -195,22 +194,30 @@ class Pages:
         key = store.find_session(name)
         chunks = stored.open_archive(store, key, turn) if key and key.session_id == name else None
         if chunks is None:
-            return make_not_found()
+            return _make_not_found()
         size, content = stored.open_member(chunks, member)
-        return StreamingResponse(
-            self._stream(content), headers=_make_download_headers(member, size)
-        )
 
-    async def _stream(self, content: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """Stream the file; abort the response if the archive cannot be read to the end."""
-        try:
-            while chunk := await anyio.to_thread.run_sync(
-                next, content, b"", limiter=self.archive_threads
-            ):
-                yield chunk
-        except SandpiperError as error:
-            _log.warning("a download broke off: %s", error)
-            raise
+        async def stream() -> AsyncIterator[bytes]:
+            """Stream the file; abort the response if the archive cannot be read to the end."""
+            try:
+                while chunk := await anyio.to_thread.run_sync(
+                    next, content, b"", limiter=self.archive_threads
+                ):
+                    yield chunk
+            except SandpiperError as error:
+                _log.warning("a download broke off: %s", error)
+                raise
+
+        name = _NAME.sub("-", member.rsplit("/", 1)[-1]).strip(".-")[:100] or "file"
+        kind = "text/plain; charset=utf-8" if name.endswith(".txt") else "application/octet-stream"
+        headers = {
+            "content-type": kind,
+            "content-length": str(size),
+            "content-disposition": f'attachment; filename="{name}"',
+            "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+            **render.PRIVATE,
+        }
+        return StreamingResponse(stream(), headers=headers)
 
     def _make_overview_page(self, query: operators.Query, request: Request) -> Response:
         store = self.open_store()
@@ -239,6 +246,16 @@ class Pages:
         return f"{base}{name}?sig={self.load_signer().sign(name, int(self.now()) + _LINK_SECONDS)}"
 
 
+def _make_not_found() -> Response:
+    """Answer that there is nothing, or nothing for whoever asks."""
+    return make_message_page(
+        404,
+        "Nothing here",
+        "This address leads nowhere, or the link has expired. Notes carry fresh links: "
+        "reply in the note's thread to get one.",
+    )
+
+
 def _get_query(request: Request, name: str) -> str:
     return request.query_params.get(name, "")[:_MOST_QUERY]
 
@@ -257,13 +274,108 @@ def _is_operator(request: Request, token: str) -> bool:
     return hmac.compare_digest(given.encode(), token.encode())
 
 
-def _make_download_headers(member: str, size: int) -> Mapping[str, str]:
-    name = _NAME.sub("-", member.rsplit("/", 1)[-1]).strip(".-")[:100] or "file"
-    kind = "text/plain; charset=utf-8" if name.endswith(".txt") else "application/octet-stream"
-    return {
-        "content-type": kind,
-        "content-length": str(size),
-        "content-disposition": f'attachment; filename="{name}"',
-        "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
-        **render.PRIVATE,
-    }
+_DAY = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class PageSettings:
+    """Makes the links and the routes.
+
+    `url` is the pages' address for browsers; "": there are no pages, and no links to them. Links
+    are valid for `days`. They are signed with a key from `secret`, or if that is "", from the
+    store's. `now` is in epoch seconds.
+    """
+
+    url: str
+    days: float
+    secret: str
+    operator_token: str
+    now: Callable[[], float]
+
+    @property
+    def link_places(self) -> frozenset[str]:
+        """The places that notes may link to besides the merge request's project."""
+        parts = urlsplit(self.url)
+        place = f"{parts.netloc}{parts.path.rstrip('/')}/sessions"
+        return frozenset({place}) if self.url else frozenset()
+
+    def make_linker(self, store_key: str) -> Callable[[str], str]:
+        """Make a function that returns a session's URL; `store_key` is the store's own key."""
+        base, signer = self.url.rstrip("/"), Signer(self.secret or store_key)
+        if not base:
+            return lambda session_id: ""
+
+        def link(session_id: str) -> str:
+            until = int(self.now() + self.days * _DAY)
+            return f"{base}/sessions/{session_id}?sig={signer.sign(session_id, until)}"
+
+        return link
+
+    def make_routes(
+        self,
+        open_store: Callable[[], SessionStore],
+        limits: LimitSettings,
+        read_days: Callable[[SessionStore, float, int, str], Sequence[DayReport]],
+        list_parked: Callable[[SessionStore], Iterable[str]],
+        client: OpenIdClient | None = None,
+    ) -> list[Route]:
+        """Make the routes; without `url` the first page's alone. The store is opened at the first
+        request.
+
+        `read_days` and `list_parked` are those of `Pages`; operators sign in by `client`.
+        """
+        has_token = bool(self.operator_token)
+        home = make_home_route(self.url, can_sign_in=client is not None, has_token=has_token)
+        if not self.url:
+            return [home]
+        store = _LazyStore(open_store)
+
+        @cache
+        def load_signer() -> Signer:
+            return Signer(self.secret or store().read_installation_key())
+
+        parts = (store, load_signer, self.operator_token, limits, self.now)
+        sign_in = None
+        if client:
+            sign_in = SignIn(self.url, client, lambda: store().read_installation_key(), self.now)
+        return [home, *Pages(*parts, read_days, list_parked, sign_in).make_routes()]
+
+
+class _LazyStore:
+    """Opens the store at the first use; tries again after an error."""
+
+    def __init__(self, open_store: Callable[[], SessionStore]) -> None:
+        self._open, self._lock = open_store, threading.Lock()
+        self._store: SessionStore | None = None
+
+    def __call__(self) -> SessionStore:
+        with self._lock:
+            self._store = self._store or self._open()
+        return self._store
+
+
+DOCUMENTATION = "https://gitlab.com/sandpiper-ci/sandpiper/-/blob/main/README.md"
+
+
+def make_home_route(url: str, *, can_sign_in: bool, has_token: bool) -> Route:
+    """Make the route of the first page. `url` is the pages' address, "" if there are none;
+    operators can sign in by GitLab, or have a token, or neither."""
+    base = url.rstrip("/")
+
+    async def answer(request: Request) -> Response:
+        """Answer with the page, or whoever wants JSON alone with that."""
+        accepted = request.headers.get("accept", "")
+        if "application/json" in accepted and "text/html" not in accepted:
+            return JSONResponse(
+                {"name": "Sandpiper", "status": "ok", "documentation": DOCUMENTATION}
+            )
+        return make_page(
+            "home",
+            has_pages=bool(base),
+            sign_in=f"{base}/sign-in" if base and can_sign_in else "",
+            sessions=f"{base}/sessions?password" if base and has_token else "",
+            documentation=DOCUMENTATION,
+        )
+
+    handler: Callable[[Request], Awaitable[Response]] = answer
+    return Route("/", handler, methods=["GET"])

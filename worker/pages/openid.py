@@ -8,8 +8,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -114,11 +113,18 @@ class OpenIdClient:
         """
         tokens = self._fetch_tokens(code, verifier)
         claims = self._verify(tokens.id_token, nonce)
-        user = self._fetch_user(tokens.access_token)
+        headers = {"authorization": f"Bearer {tokens.access_token}"}
+        status, answer = self._ask("GET", "/oauth/userinfo", headers=headers)
+        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise Rejected(403, "GitLab does not say who this is: is the user blocked?")
+        if status != httpx.codes.OK:
+            raise Rejected(503, f"GitLab does not say who this is: {status}")
+        user = _parse(_User, answer)
         if user.sub != claims["sub"]:
             raise Rejected(403, "GitLab names one user in the id token, and another as its owner")
         person = _Person(user.sub, one_line(user.preferred_username or user.nickname, _NAME))
-        if not _is_member(user.groups, self._application.group):
+        group = self._application.group.lower()  # GitLab tells paths apart whatever their case
+        if not any(each.isascii() and each.lower() == group for each in user.groups):
             who = f"{person.name} (user {person.user_id})"
             raise Rejected(403, f"{who} is no member of {self._application.group}")
         return person
@@ -160,41 +166,30 @@ class OpenIdClient:
             raise Rejected(403, "the id token names no user")
         return claims
 
-    def _fetch_user(self, access_token: str) -> _User:
-        headers = {"authorization": f"Bearer {access_token}"}
-        status, answer = self._ask("GET", "/oauth/userinfo", headers=headers)
-        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            raise Rejected(403, "GitLab does not say who this is: is the user blocked?")
-        if status != httpx.codes.OK:
-            raise Rejected(503, f"GitLab does not say who this is: {status}")
-        return _parse(_User, answer)
-
     def _ask(self, method: str, path: str, **options: Any) -> tuple[int, Any]:
         """Return the status, and the JSON of the answer (None if it is none)."""
         url = self._application.gitlab_url.rstrip("/") + path
         body = bytearray()
-        with (
-            _translate_errors(url),
-            BoundedClient(total=_TOTAL, timeout=5.0, transport=self._transport) as client,
-            client.stream(method, url, **options) as response,
-        ):
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > _MAX_ANSWER:
-                    raise ValueError(f"the answer is larger than {_MAX_ANSWER} bytes")
+        try:
+            with (
+                BoundedClient(total=_TOTAL, timeout=5.0, transport=self._transport) as client,
+                client.stream(method, url, **options) as response,
+            ):
+                for chunk in response.iter_bytes():
+                    body += chunk
+                    if len(body) > _MAX_ANSWER:
+                        raise ValueError(f"the answer is larger than {_MAX_ANSWER} bytes")
+        except httpx.HTTPError as error:
+            raise Rejected(503, f"a sign-in: {describe_failure(error, url)}") from error
+        except ValueError as error:
+            raise Rejected(503, f"GitLab ({url}) cannot be asked: {error}") from error
         try:
             return response.status_code, json.loads(body)
         except (ValueError, RecursionError):
             return response.status_code, None
 
 
-def _is_member(groups: list[str], group: str) -> bool:
-    """Whether `group` is one of these full paths, which GitLab tells apart whatever their case."""
-    return any(each.isascii() and each.lower() == group.lower() for each in groups)
-
-
 def _explain_refusal(status: int, answer: Any) -> Rejected:
-    """Return why GitLab gives no token."""
     error = answer.get("error") if isinstance(answer, dict) else None
     if error == "invalid_grant":
         return Rejected(400, "GitLab does not take the code: it is used, too old, or not ours")
@@ -214,13 +209,3 @@ def _parse(model: type[_T], answer: Any) -> _T:
         where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
         why = f"GitLab's answer has no usable {where}" if where else "the answer is not GitLab's"
         raise Rejected(503, why) from error
-
-
-@contextmanager
-def _translate_errors(url: str) -> Iterator[None]:
-    try:
-        yield
-    except httpx.HTTPError as error:
-        raise Rejected(503, f"a sign-in: {describe_failure(error, url)}") from error
-    except ValueError as error:
-        raise Rejected(503, f"GitLab ({url}) cannot be asked: {error}") from error

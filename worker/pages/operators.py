@@ -81,23 +81,19 @@ class Query:
 
     def matches(self, row: Row) -> bool:
         """Whether a row matches everything but the state."""
+        words = self.text.casefold().split()[:_MOST_WORDS]
+        number = f"{row.project}!{row.mr_iid}"
+        names = (row.title, row.author, number, row.jobs, row.cause, row.session_id, row.model)
+        content = "\n".join((*names, str(row.pipeline_id))).casefold()
         return (
             (not self.verdict or row.verdict == self.verdict)
             and (parse_project_id(self.project) > 0 or matches_project(self.project, row.project))
-            and self._matches_text(row)
+            and all(word in content for word in words)
         )
 
     def matches_state(self, row: Row, state: str) -> bool:
         """Whether a row in this state is asked for."""
         return self.state in ("", state) or (self.state == DRY_RUN and row.dry_run)
-
-    def _matches_text(self, row: Row) -> bool:
-        if not self.text:
-            return True
-        number = f"{row.project}!{row.mr_iid}"
-        names = (row.title, row.author, number, row.jobs, row.cause, row.session_id, row.model)
-        content = "\n".join((*names, str(row.pipeline_id))).casefold()
-        return all(word in content for word in self.text.casefold().split()[:_MOST_WORDS])
 
 
 def parse_query(read: Callable[[str], str]) -> Query | None:
@@ -165,7 +161,12 @@ def build_overview(
             page.older, page.is_cut = cursor, not is_full
             break
         if row and query.matches(row):
-            state = _find_state(row, store, now)
+            state = row.status if row.status in STATES else "failed"
+            if row.status == RUNNING:  # it is interrupted if the store has no holder for it
+                key = SessionKey(row.project_id, row.mr_iid, row.session_id)
+                state = find_state(store, key, row.turn, now)
+            elif row.given_up:
+                state = GIVEN_UP
             if query.matches_state(row, state):
                 if page.first and state == RUNNING:
                     page.running_rows.append((row, state))
@@ -192,16 +193,6 @@ def _read_rows(recent: RecentTurns, query: Query) -> Iterator[tuple[str, Row | N
             yield place, load_row_of(place, data)
         except RowError:
             yield place, None
-
-
-def _find_state(row: Row, store: SessionStore, now: float) -> str:
-    """Return a turn's state; a running turn that the store has no holder for is interrupted."""
-    if row.status == RUNNING:
-        key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-        return find_state(store, key, row.turn, now)
-    if row.given_up:
-        return GIVEN_UP
-    return row.status if row.status in STATES else "failed"
 
 
 PERIODS = (7, 30, 90)
@@ -282,23 +273,28 @@ def build_report(reports: Sequence[DayReport], days: int, project: str) -> _Repo
     """Build the page from counted days."""
     cuts = precision.count_groups(reports)
     counted = sorted(report.day for report in reports)
+    weeks = cuts.get("week", ())
+    most = max((group.turns for group in weeks), default=1)
     return _ReportPage(
         days=days,
         project=project,
         first_day=counted[0] if counted else "",
         last_day=counted[-1] if counted else "",
         total=next((_make_line(group, "all") for group in cuts.get("all", ())), None),
-        weeks=_make_weeks(cuts.get("week", ())),
-        tables=[_make_table(name, cuts[name]) for name in _TABLES if name in cuts],
+        weeks=[_make_week(group, 100 / most) for group in weeks],
+        tables=[
+            _Table(
+                name,
+                [_make_line(group, name) for group in cuts[name][:MOST_ROWS]],
+                max(0, len(cuts[name]) - MOST_ROWS),
+            )
+            for name in _TABLES
+            if name in cuts
+        ],
         flaky=_add_urls(precision.list_frequent(reports, Verdict.FLAKY)),
         frequent=_add_urls(precision.list_frequent(reports)),
         wrong=precision.list_wrong_verdicts(reports),
     )
-
-
-def _make_table(name: str, groups: Sequence[Group]) -> _Table:
-    lines = [_make_line(group, name) for group in groups[:MOST_ROWS]]
-    return _Table(name, lines, max(0, len(groups) - MOST_ROWS))
 
 
 def _make_line(group: Group, cut: str) -> Line:
@@ -312,11 +308,6 @@ def _make_bar(group: Group) -> Bar | None:
         return None
     share = group.right_share
     return Bar(*(round(100 * each, 1) for each in (share.value, *share.interval)))
-
-
-def _make_weeks(groups: Sequence[Group]) -> list[_Week]:
-    most = max((group.turns for group in groups), default=1)
-    return [_make_week(group, 100 / most) for group in groups]
 
 
 def _make_week(group: Group, scale: float) -> _Week:

@@ -105,16 +105,6 @@ def make_page(name: str, *, has_form: bool = False, **values: object) -> Respons
     return HTMLResponse(render_page(name, **values), headers=headers)
 
 
-def make_not_found() -> Response:
-    """Answer that there is nothing, or nothing for whoever asks."""
-    return make_message_page(
-        404,
-        "Nothing here",
-        "This address leads nowhere, or the link has expired. Notes carry fresh links: "
-        "reply in the note's thread to get one.",
-    )
-
-
 def make_message_page(
     status: int,
     title: str,

@@ -6,7 +6,10 @@ signed in; it is good for `FRESH` seconds, after which the next page leads throu
 unseen by whoever is still signed in there and still a member.
 """
 
+import base64
+import binascii
 import hmac
+import json
 import logging
 import re
 import secrets
@@ -27,7 +30,6 @@ from worker.errors import Rejected, StoreError
 from worker.pages import render
 from worker.pages.openid import OpenIdClient
 from worker.pages.render import make_message_page, make_page
-from worker.pages.sign import Seal
 from worker.safety.untrusted import one_line
 
 FRESH = 300.0
@@ -190,7 +192,13 @@ class SignIn:
             answer = await self._finish(begun, request.query_params.get("code", ""))
         except Rejected as refusal:
             _log.log(_LEVELS.get(refusal.status, logging.INFO), "sign-in refused: %s", refusal)
-            answer = self._explain(refusal.status)
+            # What GitLab said is in the log alone.
+            title, text = _SENTENCES.get(refusal.status, _SENTENCES[400])
+            more = {"retry-after": "60"} if refusal.status == 429 else {}
+            links = {"Sign in with GitLab": f"{self._url}/sign-in"}
+            answer = make_message_page(refusal.status, title, text, more, links)
+            if refusal.status == 403:
+                self._drop_cookie(answer, self._session_cookie)
         if _STATE.fullmatch(state) and self._name_begun(state) in request.cookies:
             self._drop_cookie(answer, self._name_begun(state))
         return answer
@@ -211,7 +219,12 @@ class SignIn:
         return begun
 
     async def _finish(self, begun: Mapping[str, Any], code: str) -> Response:
-        self._count_question()
+        now = self._now()
+        while self._asked and self._asked[0] <= now - _MINUTE:
+            self._asked.popleft()
+        if len(self._asked) >= PER_MINUTE:
+            raise Rejected(429, f"there were {PER_MINUTE} in a minute")
+        self._asked.append(now)
         seal, number = self._seals[0][0], begun["id"]
         nonce, verifier = seal.derive("nonce", number), seal.derive("verifier", number)
         with anyio.move_on_after(SECONDS):
@@ -240,25 +253,6 @@ class SignIn:
             self._set_cookie(answer, self._session_cookie, sealed, since + SIGNED_IN - now)
             return answer
         raise Rejected(503, f"GitLab did not answer within {SECONDS:g} s")
-
-    def _count_question(self) -> None:
-        """Raise Rejected 429 if GitLab has been asked too often in the last minute."""
-        now = self._now()
-        while self._asked and self._asked[0] <= now - _MINUTE:
-            self._asked.popleft()
-        if len(self._asked) >= PER_MINUTE:
-            raise Rejected(429, f"there were {PER_MINUTE} in a minute")
-        self._asked.append(now)
-
-    def _explain(self, status: int) -> Response:
-        """Answer somebody who is not let in. What GitLab said is in the log alone."""
-        title, text = _SENTENCES.get(status, _SENTENCES[400])
-        more = {"retry-after": "60"} if status == 429 else {}
-        links = {"Sign in with GitLab": f"{self._url}/sign-in"}
-        answer = make_message_page(status, title, text, more, links)
-        if status == 403:
-            self._drop_cookie(answer, self._session_cookie)
-        return answer
 
     async def answer_sign_out(self, request: Request) -> Response:
         """Ask whether to sign out, or do so. Other sites cannot: their forms bring no cookie."""
@@ -337,3 +331,66 @@ _SENTENCES: Mapping[int, tuple[str, str]] = {
     503: ("Not now", "GitLab cannot be asked who you are. Try it again; the log says why."),
 }
 _LEVELS = {429: logging.WARNING, 503: logging.ERROR}
+
+
+_SIGNATURE = re.compile(r"(\d{1,12})\.([0-9a-f]{64})", re.ASCII)
+_SEALED = re.compile(r"([A-Za-z0-9_-]{1,2000})\.([0-9a-f]{64})", re.ASCII)
+_CONTEXT = "sandpiper session pages"
+
+
+def _derive_key(secret: str, context: str) -> bytes:
+    """Return HKDF-SHA256's key of one block (RFC 5869)."""
+    extracted = hmac.digest(bytes(32), secret.encode(), "sha256")
+    return hmac.digest(extracted, context.encode() + b"\x01", "sha256")
+
+
+class Signer:
+    """Signs and verifies with a key that is made from `secret` for this use only."""
+
+    def __init__(self, secret: str) -> None:
+        self._key = _derive_key(secret, _CONTEXT)
+
+    def sign(self, session_id: str, until: int) -> str:
+        """Sign a session; the signature is valid until `until` (epoch seconds)."""
+        return f"{until}.{self._compute_mac(session_id, str(until))}"
+
+    def is_valid(self, session_id: str, signature: str, now: float) -> bool:
+        """Whether `signature` is ours, this session's, and not expired at `now`."""
+        found = _SIGNATURE.fullmatch(signature)
+        if not found:
+            return False
+        ours = self._compute_mac(session_id, found[1])
+        return hmac.compare_digest(ours, found[2]) and now < int(found[1])
+
+    def _compute_mac(self, session_id: str, until: str) -> str:
+        return hmac.digest(self._key, f"{session_id}\n{until}".encode(), "sha256").hex()
+
+
+class Seal:
+    """Signs values that a browser keeps for us, with a key made from `secret` for `purpose` only.
+
+    What is sealed can be read by whoever has it, and changed by nobody.
+    """
+
+    def __init__(self, secret: str, purpose: str) -> None:
+        self._key = _derive_key(secret, f"sandpiper {purpose}")
+
+    def close(self, values: Mapping[str, Any]) -> str:
+        """Return the values as text that fits into a cookie."""
+        packed = base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+        return f"{packed}.{self.derive('sealed', packed)}"
+
+    def open(self, text: str) -> Mapping[str, Any] | None:
+        """Return the values; None if the text is not ours."""
+        found = _SEALED.fullmatch(text)
+        if not found or not hmac.compare_digest(self.derive("sealed", found[1]), found[2]):
+            return None
+        try:
+            values = json.loads(base64.urlsafe_b64decode(found[1] + "=" * (-len(found[1]) % 4)))
+        except (ValueError, binascii.Error):
+            return None
+        return values if isinstance(values, dict) else None
+
+    def derive(self, purpose: str, text: str) -> str:
+        """Return 64 hex digits that follow from the text, and that nobody can guess."""
+        return hmac.digest(self._key, f"{purpose}\n{text}".encode(), "sha256").hex()

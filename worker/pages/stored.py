@@ -5,7 +5,7 @@ import re
 import time
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import IO, cast
 
 from sandbox.image.archive import Caps, Reader, get_clean_name
@@ -42,20 +42,13 @@ def read_turns(store: SessionStore, key: SessionKey, now: float) -> tuple[list[S
                         aftermath=load_aftermath(store.read_aftermath(key, number)),
                     )
                 )
-    if running := _read_running(store, key, 0 if latest is None else latest + 1, now):
-        found.append(running)
-    return found, first
-
-
-def _read_running(
-    store: SessionStore, key: SessionKey, number: int, now: float
-) -> StoredTurn | None:
-    """Read the turn that is not committed from its last checkpoint."""
+    running = 0 if latest is None else latest + 1  # not committed: read from its last checkpoint
     data = None
     with suppress(Unreadable):
-        data = store.read_checkpoint(key, number)
-    context = _parse(key, data) if data else None
-    return StoredTurn(context, find_state(store, key, number, now)) if context else None
+        data = store.read_checkpoint(key, running)
+    if data and (context := _parse(key, data)):
+        found.append(StoredTurn(context, find_state(store, key, running, now)))
+    return found, first
 
 
 def find_state(store: SessionStore, key: SessionKey, number: int, now: float) -> str:
@@ -74,12 +67,14 @@ def _parse(key: SessionKey, data: bytes) -> Context | None:
 def open_archive(store: SessionStore, key: SessionKey, number: int) -> Iterator[bytes] | None:
     """Open a turn's archive; None if it has none."""
     opened = store.open_files(key, number)
-    return _stream(opened) if opened else None
+    if opened is None:
+        return None
 
+    def stream() -> Iterator[bytes]:
+        with opened as found:
+            yield from found
 
-def _stream(opened: AbstractContextManager[Iterator[bytes]]) -> Iterator[bytes]:
-    with opened as found:
-        yield from found
+    return stream()
 
 
 SECONDS = 30.0
@@ -118,22 +113,22 @@ def open_member(
     source = _DecompressedStream(chunks, caps, time.monotonic() + seconds)
     file = io.BufferedReader(cast(io.RawIOBase, source), _CHUNK)
     reader = Reader(cast(IO[bytes], file), caps)
+
+    def read_content() -> Iterator[bytes]:
+        with _translate_errors():
+            while reader.bytes_left:
+                chunk = reader.read_required(min(reader.bytes_left, _CHUNK))
+                reader.bytes_left -= len(chunk)
+                yield chunk
+
     with _translate_errors():
         for found in reader.read_members():
             caps.check_ratio()
             caps.count_member(found.name, found.size)
             if not found.isdir() and get_clean_name(found) == name:
                 source.until = float("inf")  # from here on the client sets the pace
-                return found.size, _read_content(reader)
+                return found.size, read_content()
     raise NoFile(f"there is no {name} in the archive")
-
-
-def _read_content(reader: Reader) -> Iterator[bytes]:
-    with _translate_errors():
-        while reader.bytes_left:
-            chunk = reader.read_required(min(reader.bytes_left, _CHUNK))
-            reader.bytes_left -= len(chunk)
-            yield chunk
 
 
 @contextmanager
@@ -163,15 +158,12 @@ class _DecompressedStream(io.RawIOBase):
         while not part and not self._gzip.eof:
             if time.monotonic() > self.until:
                 raise ValueError("it takes too long")
-            part = self._gzip.decompress(self._read_source(), len(buffer))
+            source = self._gzip.unconsumed_tail
+            if not source:
+                source = next(self._chunks, b"")
+                if not source:
+                    raise ValueError("it breaks off")
+                self._caps.count_packed(len(source))
+            part = self._gzip.decompress(source, len(buffer))
         buffer[: len(part)] = part
         return len(part)
-
-    def _read_source(self) -> bytes:
-        if self._gzip.unconsumed_tail:
-            return self._gzip.unconsumed_tail
-        chunk = next(self._chunks, b"")
-        if not chunk:
-            raise ValueError("it breaks off")
-        self._caps.count_packed(len(chunk))
-        return chunk

@@ -181,7 +181,6 @@ def _is_shallow(value: Any, depth: int) -> bool:
 
 
 def _list_scalars(value: Any, depth: int = 6) -> Iterator[str]:
-    """Yield the texts and numbers in a JSON value."""
     inner = value.values() if isinstance(value, dict) else value
     if not isinstance(inner, str | int | float | bool | None) and depth:
         for each in inner:

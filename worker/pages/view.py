@@ -176,31 +176,24 @@ def build_page(turns: Sequence[StoredTurn], limits: LimitSettings, *, hidden: in
 
 def _build_turn(stored: StoredTurn, limits: LimitSettings, room: CharacterBudget) -> Turn:
     context = stored.context
+    title = "Analysis" if context.turn == 0 else f"Reply {context.turn}"
+    if context.turn and context.is_look:
+        title = f"Analysis of pipeline {context.subject.pipeline_id}"
+    status = context.outcome.status.value if context.outcome else RUNNING
+    steps = list(islice(_build_steps(context, room), MAX_STEPS + 1))
+    if len(steps) > MAX_STEPS:
+        steps[MAX_STEPS:] = [Step(steps[-1].number, note="What came after is not shown.")]
     return Turn(
         context=context,
-        title=_name_turn(context),
-        status=stored.state or _name_status(context),
-        steps=_build_first_steps(context, room),
+        title=title,
+        status=stored.state or (GIVEN_UP if context.is_given_up else status),
+        steps=steps,
         note=texts.render_note(context.note_text) if context.note_text else None,
         gauges=list(_list_gauges(context.turn_usage, context.seconds, limits)),
         asides=list(_list_asides(stored)),
         details=list(_list_details(context)),
         files=stored.files,
     )
-
-
-def _name_turn(context: Context) -> str:
-    if context.turn == 0:
-        return "Analysis"
-    if context.is_look:
-        return f"Analysis of pipeline {context.subject.pipeline_id}"
-    return f"Reply {context.turn}"
-
-
-def _name_status(context: Context) -> str:
-    if context.is_given_up:
-        return GIVEN_UP
-    return context.outcome.status.value if context.outcome else RUNNING
 
 
 def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
@@ -242,13 +235,6 @@ FORMATS: Mapping[Unit, Callable[[float], str]] = {
     Unit.DOLLARS: format_cost,
 }
 """How amounts of a budget are shown."""
-
-
-def _build_first_steps(context: Context, room: CharacterBudget) -> list[Step]:
-    steps = list(islice(_build_steps(context, room), MAX_STEPS + 1))
-    if len(steps) > MAX_STEPS:
-        steps[MAX_STEPS:] = [Step(steps[-1].number, note="What came after is not shown.")]
-    return steps
 
 
 def _build_own_message(message: str, is_reply: bool, room: CharacterBudget) -> Iterator[Step]:
@@ -360,7 +346,6 @@ def _make_tool_use(
 
 
 def _build_chart(calls: Sequence[CallCost]) -> _Chart | None:
-    """Build the chart of the calls; None if there is nothing to show."""
     most = max((call.usage.input for call in calls), default=0)
     if most <= 0:
         return None

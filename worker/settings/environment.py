@@ -79,20 +79,38 @@ def apply_environment(tree: dict[str, Any], env: Mapping[str, str], spots: Spots
     for variable, place in OVERRIDES.items():
         if value := env.get(variable):
             put(tree, place, value, variable, spots)
-    for place, names in (*DEFAULTS.items(), *_list_row_defaults(tree)):
+    defaults = [*DEFAULTS.items()]
+    for row_place, row in list_rows(tree):
+        fields = _DEFAULTS_OF_ROWS.get(str(row.get("auth")), {})
+        defaults += [((*row_place, field), names) for field, names in fields.items()]
+    for place, names in defaults:
         variable = next(filter(env.get, names), "")
         if variable and get(tree, place) is None:
             put(tree, place, env[variable], variable, spots)
     secrets, problems = _list_row_secrets(tree, spots)
     for place, variables in {**SECRETS, **secrets}.items():
-        problems += _find_doubles(env, variables)
-        try:
-            variable, secret = _read_secret(env, variables)
-        except _NoFile as error:
-            problems.append(error.problem)
-            continue
-        if secret:
-            put(tree, place, secret, variable, spots)
+        problems += [
+            Problem(f"${name}", f"${name}_FILE is set too: unset one of them")
+            for name in variables
+            if env.get(name, "").strip() and env.get(f"{name}_FILE")
+        ]
+        for name in variables:
+            variable, secret, named = name, env.get(name, "").strip(), env.get(f"{name}_FILE")
+            if not secret and not named:
+                continue
+            if not secret and named:
+                variable = f"{name}_FILE"
+                try:
+                    secret = Path(named).read_text(encoding="utf-8").strip()
+                except (OSError, UnicodeDecodeError) as error:
+                    said = (
+                        f"{named} cannot be read ({explain_unreadable(error)}): put the secret "
+                        "there (on Kubernetes: as a key of the Secret) or unset the variable"
+                    )
+                    problems.append(Problem(f"${variable}", said))
+            if secret:
+                put(tree, place, secret, variable, spots)
+            break
     return problems
 
 
@@ -109,6 +127,7 @@ def _list_row_secrets(
     and headers whose value is `$` and a variable; and those that are another part's secret."""
     found: dict[Place, tuple[str, ...]] = {}
     problems = []
+    others = {name for of, names in SECRETS.items() if of[:2] != _PROVIDERS for name in names}
     for place, row in list_rows(tree):
         named: dict[Place, Any] = {("key",): row.get("key_env")}
         headers = row.get("headers")
@@ -118,7 +137,7 @@ def _list_row_secrets(
         for field, variable in named.items():
             if not isinstance(variable, str) or not _NAME.fullmatch(variable):
                 continue
-            if _is_lendable(variable):
+            if variable.removesuffix("_FILE") not in others:
                 found[*place, *field] = (variable,)
             else:
                 key = (*place, *(("key_env",) if field == ("key",) else field))
@@ -128,29 +147,12 @@ def _list_row_secrets(
     return found, problems
 
 
-def _list_row_defaults(tree: Mapping[str, Any]) -> list[tuple[Place, tuple[str, ...]]]:
-    """List where the environment gives defaults for what rows of providers leave out."""
-    return [
-        ((*place, field), names)
-        for place, row in list_rows(tree)
-        for auth, fields in _DEFAULTS_OF_ROWS.items()
-        if row.get("auth") == auth
-        for field, names in fields.items()
-    ]
-
-
 def list_rows(tree: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:
     """Yield the rows of providers with their places."""
     rows = get(tree, _PROVIDERS)
     for name, row in rows.items() if isinstance(rows, dict) else ():
         if isinstance(name, str) and isinstance(row, dict):
             yield (*_PROVIDERS, name), row
-
-
-def _is_lendable(variable: str) -> bool:
-    """Whether a model's server may see what the variable holds."""
-    others = {name for of, names in SECRETS.items() if of[:2] != _PROVIDERS for name in names}
-    return variable.removesuffix("_FILE") not in others
 
 
 def take_out_secrets(
@@ -191,36 +193,3 @@ def put(tree: dict[str, Any], place: Place, value: object, variable: str, spots:
     for each in [each for each in spots if each[: len(place)] == place]:
         del spots[each]
     spots[place] = Spot(f"${variable}")
-
-
-class _NoFile(Exception):
-    """The file of a secret cannot be read."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
-
-
-def _find_doubles(env: Mapping[str, str], variables: tuple[str, ...]) -> list[Problem]:
-    return [
-        Problem(f"${name}", f"${name}_FILE is set too: unset one of them")
-        for name in variables
-        if env.get(name, "").strip() and env.get(f"{name}_FILE")
-    ]
-
-
-def _read_secret(env: Mapping[str, str], variables: tuple[str, ...]) -> tuple[str, str]:
-    """Return the variable that is set, and the secret. Raises _NoFile."""
-    for variable in variables:
-        if value := env.get(variable, "").strip():
-            return variable, value
-        if named := env.get(f"{variable}_FILE"):
-            try:
-                return f"{variable}_FILE", Path(named).read_text(encoding="utf-8").strip()
-            except (OSError, UnicodeDecodeError) as error:
-                said = (
-                    f"{named} cannot be read ({explain_unreadable(error)}): put the secret there "
-                    "(on Kubernetes: as a key of the Secret) or unset the variable"
-                )
-                raise _NoFile(Problem(f"${variable}_FILE", said)) from error
-    return "", ""

@@ -114,7 +114,7 @@ class GitLabSettings(Part):
     @field_validator("webhook_key")
     @classmethod
     def _check_keys(cls, value: str) -> str:
-        keys = _split_keys(value)
+        keys = value.split()
         if len(keys) > MAX_KEYS or any(len(key) < MIN_KEY_LENGTH for key in keys):
             raise ValueError(
                 f"expected one key, or two with a space between, of {MIN_KEY_LENGTH} characters or "
@@ -125,7 +125,7 @@ class GitLabSettings(Part):
     @property
     def webhook_keys(self) -> tuple[str, ...]:
         """The keys that make the secrets of projects' webhooks, the newest first."""
-        return _split_keys(self.webhook_key)
+        return tuple(self.webhook_key.split())
 
 
 SIGNING = "whsec_"
@@ -139,11 +139,6 @@ MIN_KEY_LENGTH = 32
 
 MAX_KEYS = 2
 """The new key and, until all webhooks have secrets of it, the old one."""
-
-
-def _split_keys(text: str) -> tuple[str, ...]:
-    """Split what an operator has set into keys, the newest first; they have no spaces."""
-    return tuple(text.split())
 
 
 def derive_secret(key: str, project_id: int) -> str:

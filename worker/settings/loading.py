@@ -10,7 +10,7 @@ of the whole mapping, or built in.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,23 +72,18 @@ def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> S
     problems += _apply_variables(tree, env, spots)
     problems += take_out_secrets(tree, spots, where)
     problems += apply_environment(tree, env, spots)
-    settings, wrong = validate(Settings, tree, spots, where, _advise, _list_secrets(env))
+    # The secrets that are plain variables may have been put in the wrong one, too.
+    secrets = [value for name in _list_secret_names() if (value := env.get(name, "").strip())]
+    settings, wrong = validate(Settings, tree, spots, where, _advise, secrets)
     refuse([*problems, *wrong])
     assert settings is not None  # nothing was wrong
     return settings
 
 
 def _advise(name: str) -> str:
-    """Say where to look after an unknown key."""
     if _SECRET.search(name.lower()):
         return "; secrets are variables, which `sandpiper settings --markdown` lists"
     return " (`sandpiper settings` lists the keys)"
-
-
-def _list_secrets(env: Mapping[str, str]) -> list[str]:
-    """List the secrets that are plain variables; they may have been put in the wrong one, too."""
-    names = {name for names in SECRETS.values() for name in names}
-    return [value for name in names if (value := env.get(name, "").strip())]
 
 
 def find_file(path: str | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
@@ -156,7 +151,12 @@ def _apply_variables(tree: dict[str, Any], env: Mapping[str, str], spots: Spots)
     # A variable of a whole mapping before those of its entries.
     for name in sorted(names, key=lambda each: (each.count(SEPARATOR), each)):
         reader.read(name, env[name])
-    problems = [*reader.problems, *_find_conflicts(reader.places, env)]
+    problems = reader.problems
+    for variable, place in OVERRIDES.items():
+        other = reader.places.get(place)
+        if other and env.get(variable) and env[variable] != env[other]:
+            said = f"${variable} says something else: unset one of them"
+            problems.append(Problem(f"${other}", said, place))
     lent = list_lent_variables(tree)
     known = {*lent, *(f"{name}_FILE" for name in lent)}
     return problems + [each for name, each in reader.unknown.items() if name not in known]
@@ -183,14 +183,6 @@ def _is_meant(name: str, value: str) -> bool:
 
 def _list_secret_names() -> set[str]:
     return {name for names in SECRETS.values() for name in names}
-
-
-def _find_conflicts(places: Mapping[Place, str], env: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield where two variables say two things of one key."""
-    for variable, place in OVERRIDES.items():
-        other = places.get(place)
-        if other and env.get(variable) and env[variable] != env[other]:
-            yield Problem(f"${other}", f"${variable} says something else: unset one of them", place)
 
 
 class _Reader:
@@ -244,7 +236,8 @@ class _Reader:
                 return name, fields[name]
             if isinstance(inner := each.get("additionalProperties"), dict):
                 return self._find_entry(variable, before, part, place, each), inner
-        if own := _find_own_variable((*place, part.lower())):
+        meant = (*place, part.lower())
+        if own := ENVIRONMENT_ONLY.get(meant) or next(iter(SECRETS.get(meant, ())), ""):
             raise _Unknown(f"this has a name of its own: set ${own}")
         if place[:-1] == ("models", "providers") and part == "KEY":
             raise _Unknown(f"name a variable that holds the key as ${variable}_ENV")
@@ -254,7 +247,10 @@ class _Reader:
         self, variable: str, before: list[str], part: str, place: Place, schema: Schema
     ) -> str:
         """Return the name of the entry that a variable means. Raises _Unknown unless it is one."""
-        names: list[str] = [*(get(self._tree, place) or ()), *_list_built_in(place)]
+        names: list[str] = [*(get(self._tree, place) or ())]
+        # Built-in entries: those of providers have variables.
+        known = (*OVERRIDES.values(), *DEFAULTS, *SECRETS)
+        names += [each[len(place)] for each in known if each[: len(place)] == place and place]
         names += list_words(schema.get("propertyNames", {}))
         found = [each for each in dict.fromkeys(names) if _name_part(each) == part]
         if len(found) == 1:
@@ -274,7 +270,10 @@ class _Reader:
         fields = [name for each in list_choices(schema) for name in each.get("properties", {})]
         fixed = [place for place in list_fields(self._schema) if "NAME" not in place]
         known = {here + _name_part(name) for name in fields} if before else set()
-        known |= {name_variable(each) for each in fixed if not self._is_section(each)}
+        for each in fixed:
+            choices = list_choices(find_schema(self._schema, each) or {})
+            if not all("properties" in choice for choice in choices):  # no section
+                known.add(name_variable(each))
         known |= {*OVERRIDES, *_list_secret_names(), "SANDPIPER_CONFIG"}
         if variable.removesuffix("_FILE") in known:
             return f"only a secret may be a file: set ${variable.removesuffix('_FILE')}"
@@ -282,10 +281,6 @@ class _Reader:
         near = by_rest.get(find_nearest(variable.removeprefix(PREFIX), by_rest))
         hint = f": did you mean {near}?" if near else " (`sandpiper settings` lists the keys)"
         return f"unknown variable{hint}"
-
-    def _is_section(self, place: Place) -> bool:
-        choices = list_choices(find_schema(self._schema, place) or {})
-        return all("properties" in each for each in choices)
 
     def _read_value(self, variable: str, text: str, place: Place, schema: Schema) -> Any:
         kinds = {each.get("type") for each in schema.get("anyOf", [schema])}
@@ -302,14 +297,3 @@ class _Reader:
 
 class _Unknown(Exception):
     """A variable of no key; the message is what to say of it."""
-
-
-def _find_own_variable(place: Place) -> str:
-    """Return the variable of what has no key in the file; "" if it has one."""
-    return ENVIRONMENT_ONLY.get(place) or next(iter(SECRETS.get(place, ())), "")
-
-
-def _list_built_in(place: Place) -> list[str]:
-    """List the names of built-in entries of a mapping: those of providers have variables."""
-    known = (*OVERRIDES.values(), *DEFAULTS, *SECRETS)
-    return [each[len(place)] for each in known if each[: len(place)] == place and place]

@@ -193,22 +193,23 @@ def load(folder: str, tools: Collection[str] = ()) -> Playbook:
     if not files:
         why = "no workflow files (*.md) here" if path.is_dir() else "no such folder"
         raise ConfigError(f"{path}: {why}; check `workflows:`")
-    found = [_read(file, tools) for file in files]
-    problems = [each for _, some in found for each in some]
+    workflows, problems = list[Workflow](), list[Problem]()
     named: dict[str, Path] = {}
-    for file, (workflow, _) in zip(files, found, strict=True):
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            said = f"cannot be read: {explain_unreadable(error)}"
+            problems.append(Problem(str(file), said))
+            continue
+        workflow, wrong = _parse(text, str(file), tools)
+        problems += wrong
+        workflows += [workflow] if workflow else []
         if workflow and named.setdefault(workflow.name, file) is not file:
             said = f"{named[workflow.name].name} has the name {workflow.name!r} too"
             problems.append(Problem(str(file), said, ("name",)))
     refuse(problems)
-    return Playbook(workflow for workflow, _ in found if workflow)
-
-
-def _read(file: Path, tools: Collection[str]) -> tuple[Workflow | None, list[Problem]]:
-    try:
-        return _parse(file.read_text(encoding="utf-8-sig"), str(file), tools)
-    except (OSError, UnicodeDecodeError) as error:
-        return None, [Problem(str(file), f"cannot be read: {explain_unreadable(error)}")]
+    return Playbook(workflows)
 
 
 def _parse(text: str, where: str, tools: Collection[str]) -> tuple[Workflow | None, list[Problem]]:

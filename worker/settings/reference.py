@@ -124,7 +124,12 @@ def list_rows(model: type[Part] = Settings, above: Place = ()) -> Iterator[Row]:
 def describe_secrets() -> Iterator[tuple[Sequence[str], str]]:
     """Yield the variables of each secret, and its purpose."""
     for place, variables in SECRETS.items():
-        yield variables, f"{_find_field(place).description} (`{'.'.join(place)}`)"
+        model: type[Part] = Settings
+        for name in _name_entry(place)[:-1]:
+            if name != NAME:
+                ((model, _),) = _list_parts(model.model_fields[name])
+        description = model.model_fields[place[-1]].description
+        yield variables, f"{description} (`{'.'.join(place)}`)"
 
 
 @cache
@@ -203,14 +208,6 @@ def _is_part(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Part)
 
 
-def _find_field(place: Place) -> FieldInfo:
-    model: type[Part] = Settings
-    for name in _name_entry(place)[:-1]:
-        if name != NAME:
-            ((model, _),) = _list_parts(model.model_fields[name])
-    return model.model_fields[place[-1]]
-
-
 def _name_entry(place: Place) -> Place:
     return (*place[:2], NAME, *place[3:]) if place[:2] == ("models", "providers") else place
 
@@ -248,11 +245,8 @@ def _describe_values(schema: Mapping[str, Any], named: Mapping[str, Any]) -> str
 
 def _format_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     rows = [head, ["---"] * len(head), *lines]
-    return "".join(f"| {' | '.join(_escape_cell(cell) for cell in line)} |\n" for line in rows)
-
-
-def _escape_cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    escaped = [[cell.replace("|", "\\|") for cell in line] for line in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
 
 
 if __name__ == "__main__":

@@ -66,8 +66,7 @@ def list_fields(schema: Schema, above: tuple[str, ...] = ()) -> Iterator[tuple[s
             yield from list_fields(inner, (*above, "NAME"))
 
 
-def describe_expected(schema: Schema) -> str:
-    """Describe in words what a schema expects."""
+def _describe_expected(schema: Schema) -> str:
     choices = sorted(list_choices(schema), key=lambda each: "properties" in each)
     words = [_describe_choice(each, schema.get("description", "")) for each in choices]
     return " or ".join(dict.fromkeys(words))
@@ -90,7 +89,9 @@ def _describe_choice(schema: Schema, description: str) -> str:
         of = f" of {unit.lower()}" if unit in _UNITS else ""
         return noun + of + _describe_bounds(schema)
     if kind == "array":
-        return f"a list of {_describe_items(schema['items'])}"
+        items = schema["items"]
+        plain = "texts" if items.get("type") == "string" else "mappings"
+        return f"a list of {join_words(list_words(items) or [plain])}"
     if kind == "object":
         some = ", ".join(list(schema.get("properties", {}))[:3])
         return f"keys below it, such as {some}" if some else "a mapping of names"
@@ -98,13 +99,6 @@ def _describe_choice(schema: Schema, description: str) -> str:
         return "a date such as 2026-01-31"
     kinds = {"string": "some text" if schema.get("minLength") else "text"}
     return {**kinds, "boolean": "true or false"}.get(str(kind), "another value")
-
-
-def _describe_items(schema: Schema) -> str:
-    words = list_words(schema)
-    if words:
-        return join_words(words)
-    return "texts" if schema.get("type") == "string" else "mappings"
 
 
 def _describe_bounds(schema: Schema) -> str:
@@ -191,10 +185,20 @@ def _find_all(
     for _ in range(_ROUNDS):
         before = frozenset(wrong)
         for found in error.errors(include_url=False):
-            place = _find_place(found, explain.spots)
+            clash = found.get("ctx", {}).get("error")
+            clashing = clash.places if isinstance(clash, Clash) else ((),)
+            # The place to look at: of keys that clash, the first that is set.
+            part = tuple(step for step in found["loc"] if step != _KEY)
+            places = [(*part, *each) for each in clashing]
+            place = next((each for each in places if each in explain.spots), places[0])
             wrong.add(place)
             _leave_out(tree, place[:-1] if found["type"] == "missing" else place)
-            if not any(_is_inside(each, before) for each in _list_involved(found)):
+            involved = [(*found["loc"], *each) for each in clashing]
+            if not any(
+                each[: len(old)] == old or old[: len(each)] == each
+                for each in involved
+                for old in before
+            ):
                 yield explain.make_problem(found, place)
         try:
             model.model_validate(tree)
@@ -202,24 +206,6 @@ def _find_all(
             error = again
         else:
             return
-
-
-def _find_place(found: Mapping[str, Any], spots: Collection[Place]) -> Place:
-    """Return the place to look at: of keys that clash, the first that is set."""
-    clash = found.get("ctx", {}).get("error")
-    part = tuple(step for step in found["loc"] if step != _KEY)
-    inner = [(*part, *each) for each in clash.places] if isinstance(clash, Clash) else [part]
-    return next((each for each in inner if each in spots), inner[0])
-
-
-def _list_involved(found: Mapping[str, Any]) -> list[Place]:
-    clash = found.get("ctx", {}).get("error")
-    inner = clash.places if isinstance(clash, Clash) else ((),)
-    return [(*found["loc"], *each) for each in inner]
-
-
-def _is_inside(place: Place, others: Collection[Place]) -> bool:
-    return any(place[: len(each)] == each or each[: len(place)] == place for each in others)
 
 
 def _leave_out(tree: Any, place: Place) -> None:
@@ -254,37 +240,34 @@ class _Explanation:
     def _explain(self, found: Mapping[str, Any], place: Place) -> str:
         kind, ours = found["type"], str(found["msg"]).removeprefix("Value error, ")
         if kind == "extra_forbidden":
-            return self._explain_unknown_key(place)
+            above, name = find_schema(self._schema, place[:-1]) or {}, str(place[-1])
+            here = [key for each in list_choices(above) for key in each.get("properties", {})]
+            if near := find_nearest(name, here):
+                return f"unknown key: did you mean {format_key((*place[:-1], near))}?"
+            meant = name.lower().replace("-", "_")
+            elsewhere = [each for each in list_fields(self._schema) if each[-1] == meant]
+            if len(elsewhere) == 1 and "NAME" not in elsewhere[0]:
+                return f"unknown key here: did you mean {format_key(elsewhere[0])}?"
+            return f"unknown key{self._hint(name)}"
         if kind == "value_error" and isinstance(found.get("ctx", {}).get("error"), Clash):
             return ours
         if found["loc"][-1:] == (_KEY,):
             return self._explain_name(place)
         schema = find_schema(self._schema, place)
         if kind == "missing":
-            return f"missing: expected {describe_expected(schema or {})}"
+            return f"missing: expected {_describe_expected(schema or {})}"
         if schema is None:  # a secret
             return ours if kind == "value_error" else "expected text"
-        expected = ours if kind == "value_error" else f"expected {describe_expected(schema)}"
+        expected = ours if kind == "value_error" else f"expected {_describe_expected(schema)}"
         if any(name in place for name in _HIDDEN) or "found " in expected:
             return expected
         return f"{expected}; found {self._show(found['input'], place)}{self._advise(found, schema)}"
-
-    def _explain_unknown_key(self, place: Place) -> str:
-        above, name = find_schema(self._schema, place[:-1]) or {}, str(place[-1])
-        here = [key for each in list_choices(above) for key in each.get("properties", {})]
-        if near := find_nearest(name, here):
-            return f"unknown key: did you mean {format_key((*place[:-1], near))}?"
-        meant = name.lower().replace("-", "_")
-        elsewhere = [each for each in list_fields(self._schema) if each[-1] == meant]
-        if len(elsewhere) == 1 and "NAME" not in elsewhere[0]:
-            return f"unknown key here: did you mean {format_key(elsewhere[0])}?"
-        return f"unknown key{self._hint(name)}"
 
     def _explain_name(self, place: Place) -> str:
         """Explain why a name in a mapping of names is none."""
         schema = find_schema(self._schema, place[:-1]) or {}
         names = [each["propertyNames"] for each in list_choices(schema) if "propertyNames" in each]
-        expected = describe_expected(names[0]) if names else "text"
+        expected = _describe_expected(names[0]) if names else "text"
         words = [word for each in names for word in list_words(each)]
         return f"expected {expected}{suggest_nearest(str(place[-1]), words)}"
 
@@ -311,15 +294,14 @@ class _Explanation:
         if value is None or value == "":
             return "nothing"
         if isinstance(value, str):
-            shown = f"'{one_line(_hide_user(self._redact(value)), _MAX_SHOWN)}'"
+            shown = self._redact(value)
+            # What stands before the last @ in a URL is a user and a password.
+            before, at, host = shown.rpartition("@")
+            scheme, slashes, _ = before.partition("//")
+            shown = f"{scheme + slashes if slashes else ''}…@{host}" if at else shown
+            secret = r"([?&](?:password|secret|token|key)[^=&]{0,40}=)[^&]*"
+            hidden = re.sub(secret, r"\1…", shown)
+            shown = f"'{one_line(hidden, _MAX_SHOWN)}'"
         else:
             shown = str(spot.text if spot and spot.text else value)
         return one_line(shown, _MAX_SHOWN + 2)
-
-
-def _hide_user(shown: str) -> str:
-    """Replace what stands before the last @: in a URL, that is a user and a password."""
-    before, at, host = shown.rpartition("@")
-    scheme, slashes, _ = before.partition("//")
-    hidden = f"{scheme + slashes if slashes else ''}…@{host}" if at else shown
-    return re.sub(r"([?&](?:password|secret|token|key)[^=&]{0,40}=)[^&]*", r"\1…", hidden)

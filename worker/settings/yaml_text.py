@@ -180,31 +180,32 @@ class _Reader:
         if len(self.spots) > MAX_VALUES:
             raise _Wrong(node, f"more than {MAX_VALUES} values")
         if isinstance(node, ScalarNode):
-            return self._read_scalar(node)
+            if not node.style and _SEXAGESIMAL.fullmatch(node.value):
+                return node.value
+            try:
+                value = self._loader.construct_object(node)
+            except ValueError:  # such as the 31st of February
+                return node.value
+            return node.value if isinstance(value, datetime) else value
         if isinstance(node, SequenceNode):
-            return self._read_list(node, place, (*outer, node))
+            values = []
+            for number, item in enumerate(node.value):
+                self._mark((*place, number), item, item)
+                values.append(self.read(item, (*place, number), (*outer, node)))
+            return values
         return self._read_mapping(node, place, (*outer, node))
-
-    def _read_scalar(self, node: ScalarNode) -> Any:
-        if not node.style and _SEXAGESIMAL.fullmatch(node.value):
-            return node.value
-        try:
-            value = self._loader.construct_object(node)
-        except ValueError:  # such as the 31st of February
-            return node.value
-        return node.value if isinstance(value, datetime) else value
-
-    def _read_list(self, node: Node, place: tuple[Step, ...], outer: tuple[Node, ...]) -> list[Any]:
-        values = []
-        for number, item in enumerate(node.value):
-            self._mark((*place, number), item, item)
-            values.append(self.read(item, (*place, number), outer))
-        return values
 
     def _read_mapping(
         self, node: Node, place: tuple[Step, ...], outer: tuple[Node, ...]
     ) -> dict[str, Any]:
-        self._check_keys(node, place)
+        # Note what is there twice; of what `<<` brings along, a mapping's own keys win.
+        lines: dict[str, Node] = {}
+        for key, _ in node.value:
+            line = self._find_line(key)
+            if isinstance(key, ScalarNode) and lines.setdefault(key.value, key) is not key:
+                first = self._find_line(lines[key.value])
+                said = f"there already, in line {first}: leave one of them out"
+                self.problems.append(Problem(self._where, said, (*place, key.value), line))
         if isinstance(node, MappingNode):
             self._loader.flatten_mapping(node)
         values: dict[str, Any] = {}
@@ -214,16 +215,6 @@ class _Reader:
             self._mark((*place, key.value), key, item)
             values[key.value] = self.read(item, (*place, key.value), outer)
         return values
-
-    def _check_keys(self, node: Node, place: tuple[Step, ...]) -> None:
-        """Note what is there twice; of what `<<` brings along, a mapping's own keys win."""
-        lines: dict[str, Node] = {}
-        for key, _ in node.value:
-            line = self._find_line(key)
-            if isinstance(key, ScalarNode) and lines.setdefault(key.value, key) is not key:
-                first = self._find_line(lines[key.value])
-                said = f"there already, in line {first}: leave one of them out"
-                self.problems.append(Problem(self._where, said, (*place, key.value), line))
 
     def _mark(self, place: tuple[Step, ...], key: Node, item: Node) -> None:
         text = item.value if isinstance(item, ScalarNode) and not item.style else None

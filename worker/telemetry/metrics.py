@@ -21,7 +21,7 @@ from prometheus_client import (
 )
 
 from worker import __version__
-from worker.conversation.context import Context, Status
+from worker.conversation.context import Status
 from worker.conversation.events import (
     Backlog,
     Event,
@@ -251,7 +251,12 @@ def make_watcher(
                 metrics.running_sessions.dec()
                 metrics.triggers.labels(trigger.kind, outcome).inc()
             case Stage(milestone=Milestone() as reached) if reached:
-                _count_milestone(metrics, reached, monotonic())
+                # Once per run: posting a note again is not a second result.
+                if (work := _work.get()) and reached not in work.seen:
+                    work.seen.add(reached)
+                    is_note = reached is Milestone.NOTE
+                    histogram = metrics.to_note if is_note else metrics.to_placeholder
+                    histogram.observe(monotonic() - work.since)
             case ToolRan():
                 tool = event.call.name if event.call.name in tools else "other"
                 outcome = "failed" if event.is_error else "done"
@@ -274,16 +279,6 @@ def make_watcher(
     return watch
 
 
-def _count_milestone(metrics: Metrics, reached: Milestone, now: float) -> None:
-    """Count each milestone once per run: posting a note again is not a second result."""
-    work = _work.get()
-    if work is None or reached in work.seen:
-        return
-    work.seen.add(reached)
-    histogram = metrics.to_note if reached is Milestone.NOTE else metrics.to_placeholder
-    histogram.observe(now - work.since)
-
-
 def _count_end(metrics: Metrics, event: TurnEnded) -> None:
     context = event.context
     if context is None:
@@ -301,10 +296,6 @@ def _count_end(metrics: Metrics, event: TurnEnded) -> None:
             metrics.folds.labels(fold.kind).inc()
     if context.gave_way:
         metrics.fallbacks.labels(context.gave_way).inc()
-    _count_tier(metrics, context)
-
-
-def _count_tier(metrics: Metrics, context: Context) -> None:
     for call in context.calls:
         if call.turn == context.turn and call.tier:
             metrics.tier_calls.labels(call.tier, call.reasoning, call.model).inc()

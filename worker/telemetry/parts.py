@@ -142,7 +142,6 @@ class CountedModel(ModelWrapper):
         self._metrics = metrics
 
     def reply(self, request: Request) -> Reply:
-        """See Model."""
         started, outcome = time.monotonic(), "failed"
         try:
             reply = super().reply(request)
@@ -150,10 +149,6 @@ class CountedModel(ModelWrapper):
         finally:
             seconds = time.monotonic() - started
             self._metrics.calls.labels(self.name, outcome).observe(seconds)
-        self._count_usage(reply)
-        return reply
-
-    def _count_usage(self, reply: Reply) -> None:
         usage, name = reply.usage, self.name
         for kind, tokens in (
             ("fresh", usage.uncached_input),
@@ -164,6 +159,7 @@ class CountedModel(ModelWrapper):
             self._metrics.tokens.labels(name, kind).inc(tokens)
         if reply.cost_usd is not None:
             self._metrics.cost.labels(name).inc(reply.cost_usd)
+        return reply
 
 
 class CountedDriver:
@@ -173,9 +169,14 @@ class CountedDriver:
         self._driver, self._metrics = driver, metrics
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
-        """See Driver."""
-        with self._time_start("fresh" if archive is None else "restored"):
-            return self._driver.start(session, archive)
+        kind, started = "fresh" if archive is None else "restored", time.monotonic()
+        try:
+            sandbox = self._driver.start(session, archive)
+        except SandboxError:
+            self._metrics.sandbox_failures.labels(kind).inc()
+            raise
+        self._metrics.sandbox_starts.labels(kind).observe(time.monotonic() - started)
+        return sandbox
 
     def adopt(self, session: str) -> Sandbox | None:
         """See Driver. Finding no sandbox is not counted as a start."""
@@ -185,16 +186,6 @@ class CountedDriver:
             seconds = time.monotonic() - started
             self._metrics.sandbox_starts.labels("adopted").observe(seconds)
         return adopted
-
-    @contextmanager
-    def _time_start(self, kind: str) -> Iterator[None]:
-        started = time.monotonic()
-        try:
-            yield
-        except SandboxError:
-            self._metrics.sandbox_failures.labels(kind).inc()
-            raise
-        self._metrics.sandbox_starts.labels(kind).observe(time.monotonic() - started)
 
 
 class CountedSandbox:
@@ -250,7 +241,6 @@ class CountedObjects:
         return created
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """See Objects."""
         names = self._objects.list_names(prefix)
         with self._time_operation("list"):
             first = next(names, None)

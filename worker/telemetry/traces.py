@@ -35,8 +35,6 @@ _AGENT = "sandpiper"
 
 @dataclass(slots=True)
 class _OpenSpans:
-    """The open spans of a thread."""
-
     run: Span
     iteration: Span | None = None
 
@@ -102,7 +100,18 @@ class Traces:
                 self._trace_tool(event, spans)
             case TurnEnded() if spans:
                 spans.start_iteration(None)
-                _set_outcome(spans.run, event)
+                spans.run.set_attributes(
+                    {"sandpiper.turn": event.turn, "sandpiper.status": event.outcome.status}
+                )
+                if context := event.context:
+                    spans.run.set_attributes(
+                        {
+                            "gen_ai.conversation.id": context.session_id,
+                            "gen_ai.request.model": context.model.partition("/")[2],
+                            "sandpiper.project_id": context.subject.project_id,
+                            "sandpiper.iterations": context.turn_usage.iterations,
+                        }
+                    )
             case TriggerLeft(_, outcome) if spans:
                 spans.start_iteration(None)
                 spans.run.set_attribute("sandpiper.outcome", outcome)
@@ -131,7 +140,19 @@ class Traces:
         span = self._start_span(parent, f"chat {name}", attributes, SpanKind.CLIENT)
         try:
             reply = model.reply(request)
-            _set_usage(span, model.name.partition("/")[2], reply)
+            usage = reply.usage
+            span.set_attributes(
+                {
+                    "gen_ai.response.model": model.name.partition("/")[2],
+                    "gen_ai.response.finish_reasons": [reply.stop.value],
+                    "gen_ai.usage.input_tokens": usage.input,
+                    "gen_ai.usage.output_tokens": usage.output,
+                    "gen_ai.usage.cache_read.input_tokens": usage.cache_read,
+                    "gen_ai.usage.cache_creation.input_tokens": usage.cache_write,
+                }
+            )
+            if reply.cost_usd is not None:
+                span.set_attribute("sandpiper.cost_usd", reply.cost_usd)
         except ModelError as error:
             span.set_attribute("error.type", error.kind)
             span.set_status(Status(StatusCode.ERROR))
@@ -180,34 +201,4 @@ class _TracedModel(ModelWrapper):
         self._traces = traces
 
     def reply(self, request: Request) -> Reply:
-        """See Model."""
         return self._traces.trace_call(self._model, request)
-
-
-def _set_usage(span: Span, model: str, reply: Reply) -> None:
-    usage = reply.usage
-    span.set_attributes(
-        {
-            "gen_ai.response.model": model,
-            "gen_ai.response.finish_reasons": [reply.stop.value],
-            "gen_ai.usage.input_tokens": usage.input,
-            "gen_ai.usage.output_tokens": usage.output,
-            "gen_ai.usage.cache_read.input_tokens": usage.cache_read,
-            "gen_ai.usage.cache_creation.input_tokens": usage.cache_write,
-        }
-    )
-    if reply.cost_usd is not None:
-        span.set_attribute("sandpiper.cost_usd", reply.cost_usd)
-
-
-def _set_outcome(span: Span, event: TurnEnded) -> None:
-    span.set_attributes({"sandpiper.turn": event.turn, "sandpiper.status": event.outcome.status})
-    if context := event.context:
-        span.set_attributes(
-            {
-                "gen_ai.conversation.id": context.session_id,
-                "gen_ai.request.model": context.model.partition("/")[2],
-                "sandpiper.project_id": context.subject.project_id,
-                "sandpiper.iterations": context.turn_usage.iterations,
-            }
-        )

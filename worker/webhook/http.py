@@ -187,13 +187,19 @@ class _Receiver:
     render_metrics: Callable[[], bytes] | None
 
     async def answer_webhook(self, request: Request) -> Response:
-        return self._record_outcome(request, await _answer_rejections(self._admit, request))
+        return await self._answer(request, self._admit, events.get_kind(request.headers))
 
     async def answer_ci_job(self, request: Request) -> Response:
-        return self._record_outcome(request, await _answer_rejections(self._admit_job, request))
+        return await self._answer(request, self._admit_job, _CI)
 
-    def _record_outcome(self, request: Request, response: Response) -> Response:
-        kind = _CI if request.scope["path"] == CI_PATH else events.get_kind(request.headers)
+    async def _answer(
+        self, request: Request, admit: Callable[[Request], Awaitable[Response]], kind: str
+    ) -> Response:
+        try:
+            response = await admit(request)
+        except Rejected as error:
+            _log_decision(logging.WARNING, request, "", f"rejected {error.status}: {error}")
+            response = _make_error(error.status, str(error), retry=error.status in (429, 503))
         outcome = _OUTCOMES.get(response.status_code, "rejected")
         self.record_outcome(_METRIC_KINDS.get(kind, "other"), outcome)
         return response
@@ -205,7 +211,12 @@ class _Receiver:
         return Response(page, media_type=METRICS_TYPE)
 
     async def _admit(self, request: Request) -> Response:
-        _check_length(request)
+        length = request.headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
+            raise Rejected(400, "the Content-Length header is not a number")
+        # A number of more than 19 digits is too large anyway, and slow to parse.
+        if len(length) > 19 or int(length) > MAX_BODY:
+            raise reject_too_large()
         named = request.query_params.get(PARAMETER) if request.scope["query_string"] else None
         check = self.verifier.check_headers(request.headers, self.now(), named)
         body = await self.bodies.read(request, check)
@@ -218,8 +229,7 @@ class _Receiver:
         project = "" if isinstance(event, events.OtherEvent) else event.project.path_with_namespace
         decision = events.route_event(event, events.get_kind(request.headers), self.projects)
         if isinstance(decision, events.Ignored):
-            _log_decision(logging.INFO, request, project, f"ignored: {decision.reason}")
-            return JSONResponse({"ignored": decision.reason})
+            return _ignore(request, project, decision.reason)
         return await self._queue(request, project, decision)
 
     async def _admit_job(self, request: Request) -> Response:
@@ -229,14 +239,11 @@ class _Receiver:
             claims = await self._read_claims(token.strip() if scheme.lower() == "bearer" else "")
         except QueueError as error:
             _log_decision(logging.ERROR, request, "", f"not checked: {error}")
-            return _make_retry_later("GitLab's keys cannot be had; ask again later")
+            return _make_error(503, "GitLab's keys cannot be had; ask again later", retry=True)
         if reason := events.explain_unwanted_job(claims, self.projects):
-            _log_decision(logging.INFO, request, claims.project_path, f"ignored: {reason}")
-            return JSONResponse({"ignored": reason})
+            return _ignore(request, claims.project_path, reason)
         if not self.used.take(claims):
-            reason = "this id token has asked already"
-            _log_decision(logging.INFO, request, claims.project_path, f"ignored: {reason}")
-            return JSONResponse({"ignored": reason})
+            return _ignore(request, claims.project_path, "this id token has asked already")
         status = 0
         try:
             answer = await self._queue(request, claims.project_path, claims.make_trigger())
@@ -264,7 +271,8 @@ class _Receiver:
             failure = f"the broker did not answer within {self.queue_seconds:g} s"
         if failure:
             _log_decision(logging.ERROR, request, project, f"not queued {name}: {failure}")
-            return _make_retry_later("the queue is down; deliver this event again later")
+            said = "the queue is down; deliver this event again later"
+            return _make_error(503, said, retry=True)
         _log_decision(logging.INFO, request, project, f"accepted {trigger.kind} {name}")
         return JSONResponse({"trigger": name}, _ACCEPTED)
 
@@ -275,32 +283,8 @@ class _Receiver:
         return _make_error(503, f"the check did not end within {self.queue_seconds:g} s")
 
 
-async def _answer_rejections(
-    admit: Callable[[Request], Awaitable[Response]], request: Request
-) -> Response:
-    try:
-        return await admit(request)
-    except Rejected as error:
-        _log_decision(logging.WARNING, request, "", f"rejected {error.status}: {error}")
-        answer = _make_error(error.status, str(error))
-        if error.status in (429, 503):
-            answer.headers["retry-after"] = _RETRY_AFTER
-        return answer
-
-
 async def _answer_healthz(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
-
-
-def _check_length(request: Request) -> None:
-    length = request.headers.get("content-length")
-    if length is None:
-        return
-    if not (length.isascii() and length.isdigit()):
-        raise Rejected(400, "the Content-Length header is not a number")
-    # A number of more than 19 digits is too large anyway, and slow to parse.
-    if len(length) > 19 or int(length) > MAX_BODY:
-        raise reject_too_large()
 
 
 async def _answer_not_found(request: Request, error: Exception) -> Response:
@@ -319,14 +303,14 @@ async def _answer_wrong_method(request: Request, error: Exception) -> Response:
     return response
 
 
-def _make_error(status: int, message: str) -> JSONResponse:
-    return JSONResponse({"error": _clip_line(message)}, status)
+def _ignore(request: Request, project: str, reason: str) -> JSONResponse:
+    _log_decision(logging.INFO, request, project, f"ignored: {reason}")
+    return JSONResponse({"ignored": reason})
 
 
-def _make_retry_later(message: str) -> JSONResponse:
-    response = _make_error(503, message)
-    response.headers["retry-after"] = _RETRY_AFTER
-    return response
+def _make_error(status: int, message: str, *, retry: bool = False) -> JSONResponse:
+    headers = {"retry-after": _RETRY_AFTER} if retry else None
+    return JSONResponse({"error": _clip_line(message)}, status, headers)
 
 
 def _log_decision(level: int, request: Request, project: str, decision: str) -> None:

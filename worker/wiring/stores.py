@@ -174,8 +174,8 @@ def build_driver(settings: Settings) -> PoolableDriver:
     if options.driver != "kubernetes":
         return BubblewrapDriver(spec) if options.driver == "bubblewrap" else DockerDriver(spec)
     # Importing the cluster's client takes a tenth of a second, which other drivers need not spend.
+    from sandbox.kubernetes.cluster import PodSettings
     from sandbox.kubernetes.driver import KubernetesDriver
-    from sandbox.kubernetes.manifest import PodSettings
 
     pods = PodSettings(options.pull_secrets, lifetime=int(_compute_lifetime(settings)))
     return KubernetesDriver(spec, options.namespace, pods)

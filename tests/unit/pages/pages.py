@@ -19,7 +19,7 @@ from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.jobs.verdict_days import read_days
 from worker.pages.http import Pages
-from worker.pages.sign import Signer
+from worker.pages.sign_in import Signer
 from worker.sessions import recent
 from worker.sessions.folder import FolderStore
 

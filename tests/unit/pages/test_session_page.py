@@ -28,7 +28,7 @@ from worker.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.conversation.prompts import write_continuation
 from worker.conversation.tiers import ReplyModel
 from worker.pages import view
-from worker.pages.sign import Signer
+from worker.pages.sign_in import Signer
 from worker.pages.texts import CharacterBudget, split_fields
 from worker.sessions.store import Claim
 from worker.verdict.aftermath import DOWN, UP, Feedback, dump_feedback

@@ -17,7 +17,7 @@ from worker import wiring
 from worker.conversation import context_json
 from worker.conversation.context import SessionKey
 from worker.errors import StoreError
-from worker.pages.sign import Signer
+from worker.pages.sign_in import Signer
 from worker.sessions.folder import FolderStore
 from worker.settings import Settings
 from worker.wiring.stores import build_pages

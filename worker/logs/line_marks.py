@@ -174,12 +174,6 @@ _FLAGS = 3
 """A line with at least this many flags is a compiler command."""
 
 _PLACE = re.compile(r"\.\w{1,5}(?:[:(]|\",)\d|[,:] line \d")
-_EXIT = re.compile(
-    r"(?:exited with|exit(?:ed)? (?:code|status)|returned (?:a )?(?:non-zero )?(?:exit )?"
-    r"(?:code|status)|status code)[: ]*[1-9]\d{0,2}\b|\*\*\* \[[^\]]{0,200}\] Error \d"
-    r"|^BUILD FAILED|^Build (?:step|failed)|FAILURE: Build failed",
-    re.IGNORECASE,
-)
 
 
 def find_marks(text: str) -> set[str]:
@@ -196,11 +190,6 @@ def find_marks(text: str) -> set[str]:
     _add_patterns(line, found)
     _add_shape(line, found)
     return found
-
-
-def says_command_failed(text: str) -> bool:
-    """Whether the line says that a command failed."""
-    return _EXIT.search(text[:1000]) is not None
 
 
 def _find_words(line: str) -> set[str]:

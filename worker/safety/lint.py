@@ -308,17 +308,11 @@ def _count_wrapped_lines(line: str) -> int:
     """Count the lines that `line` takes when wrapped at `WIDTH`, between words if possible."""
     lines, filled = 1, 0
     for word in line.split():
-        width = _measure_width(word)
+        # Characters such as Chinese ones are two columns wide.
+        width = len(word) + sum(not c.isascii() and east_asian_width(c) in "WF" for c in word)
         if filled and filled + 1 + width > WIDTH:
             lines, filled = lines + 1, 0
         filled += (filled > 0) + width
         lines += (filled - 1) // WIDTH
         filled -= (filled - 1) // WIDTH * WIDTH
     return lines
-
-
-def _measure_width(word: str) -> int:
-    """Count columns: characters such as Chinese ones are two columns wide."""
-    if word.isascii():
-        return len(word)
-    return len(word) + sum(east_asian_width(character) in "WF" for character in word)

@@ -296,6 +296,7 @@ _NAMED = re.compile(
 )
 """A word that GitLab would turn into a link."""
 
+_APART = (" ", "\t", "(", "*", "_", '"', "'")
 _TRAILING = ".,;:!?)'\"*_]"
 _OTHERS = {
     "<": "&lt;",
@@ -319,7 +320,9 @@ class _Inline:
         for token in _TOKEN.finditer(plain):
             # Code that has only invisible characters is empty: a blank then separates the pieces.
             piece = self._write(token) or " "
-            if _must_separate(last, piece) or (token["link"] and _joins_label(last, piece)):
+            # The label of a removed link must not join the text before it: "@" and "all".
+            joins = token["link"] and piece[0] != "[" and last and not last.endswith(_APART)
+            if joins or _must_separate(last, piece):
                 pieces.append(" ")
             pieces.append(piece)
             last = piece
@@ -383,11 +386,3 @@ def _must_separate(left: str, right: str) -> bool:
     if right.startswith("["):
         return left.endswith("!")
     return left.endswith("`") and right.startswith("\\$")
-
-
-def _joins_label(left: str, label: str) -> bool:
-    """Whether the label of a removed link would join the text before it: "@" and "all", "www" and
-    ".example.com"."""
-    return (
-        bool(left) and not left.endswith((" ", "\t", "(", "*", "_", '"', "'")) and label[0] != "["
-    )

@@ -16,7 +16,7 @@ from worker.logs import trace
 from worker.logs.error_lines import find_ignored, select_error_lines
 from worker.logs.failed_tests import list_failed_tests
 from worker.logs.failing_command import keep_last_command
-from worker.logs.named_places import MAX_TEXT, names_place
+from worker.logs.named_places import MAX_TEXT, PLACE
 from worker.verdict.changed_files import Touch, count_tests, find_touches
 from worker.verdict.dependencies import changes_dependency, find_changed_install
 from worker.verdict.diffs import (
@@ -82,7 +82,7 @@ def _get_error_text(group: Group, log: Log | None) -> str:
     last, every = (
         select_error_lines("\n".join(some)) for some in (keep_last_command(lines), lines)
     )
-    return f"{group.text}\n{last if names_place(last) else every}"
+    return f"{group.text}\n{last if PLACE.search(last) else every}"
 
 
 def _drop_few_of_many(touched: tuple[Touch, ...], failed: Sequence[str]) -> tuple[Touch, ...]:

@@ -9,13 +9,13 @@ from worker.logs.line_kinds import (
     DEADLY,
     GAP,
     LOCATED,
+    NOISE,
     PLACED,
     PLAIN,
     REASON,
     TEST,
     TROUBLE,
     WEAK,
-    is_noise,
     strip_line,
 )
 from worker.logs.line_marks import find_marks, sum_marks
@@ -75,7 +75,7 @@ def _find_last(lines: Sequence[str], pattern: re.Pattern[str]) -> DecisiveLine |
         if (
             pattern.search(normal)
             and not is_test_progress(text)
-            and not is_noise(text, normal)
+            and not _is_noise(text, normal)
             and not REASON.match(text)
             and not _is_tally(normal)
             and not _says_nothing(normal)
@@ -150,7 +150,7 @@ def find_telling(lines: Sequence[str], command: str = "") -> list[DecisiveLine]:
         silent = _is_tally(normal) or (not is_test and _says_nothing(normal))
         if (
             silent
-            or is_noise(text, normal)
+            or _is_noise(text, normal)
             or is_test_progress(text)
             or text == GAP
             or normal in found
@@ -195,6 +195,12 @@ def _is_tally(normal: str) -> bool:
     """Whether a line only counts what failed, passed or was skipped."""
     words = set(_WORD.findall(normal.lower()))
     return not words - _COMMON_WORDS - _COUNTED_WORDS and _COUNTS.search(normal) is not None
+
+
+def _is_noise(text: str, normal: str) -> bool:
+    """Whether a line, given as it is and in its normal form, says nothing of the error."""
+    known = DEADLY.match(text) or REASON.match(text)
+    return not known and NOISE.match(normal) is not None
 
 
 def _says_nothing(normal: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from worker.logs.line_kinds import DEADLY
-from worker.logs.named_places import PLACE, is_stack_head, join_headings
+from worker.logs.named_places import PLACE, STACK_HEAD, join_headings
 from worker.logs.normal_form import drop_number
 
 LONGEST = 1000
@@ -98,7 +98,7 @@ def _find_error_lines(text: str) -> Iterator[str]:
         summary = "warnings summary" in bare or (summary and not bare.startswith(("==", "-- ")))
         aside = summary or _is_aside(bare) or is_test_progress(bare) or _HARMLESS.match(bare)
         place = PLACE.search(bare)
-        tells = is_stack_head(bare) or _FAILS.search(_NO_FAILURE.sub("", bare))
+        tells = STACK_HEAD.match(bare) or _FAILS.search(_NO_FAILURE.sub("", bare))
         if not aside and (not warned if place else tells):
             yield line
         warned = bare.startswith("warning")

@@ -78,7 +78,7 @@ def select_failures(errors: Collection[str]) -> frozenset[str]:
     # Without those that are another one with the message below it.
     plain = [
         each
-        for each in known
+        for each in sorted(known)
         if not any(each[: end.start()] in known for end in re.finditer(": ", each))
     ]
     tests = [each for each in plain if TEST.match(each) and not _RUST.match(each)]

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from worker.logs.line_kinds import REASON
 from worker.logs.normal_form import drop_number, normalise_places
 
 _LONGEST = 400
@@ -71,25 +70,6 @@ def _find_last_echoed(lines: Sequence[str], begin: int) -> FailingCommand:
     text, after = lines[at][2:], next((each for each in echoes if each > at), end)
     found = FailingCommand(_COLLAPSED.sub("", text).strip(), at + 2, after)
     return _find_traced(lines, found) or found
-
-
-def find_runner_reason(lines: Sequence[str]) -> int:
-    """Return the number of the line in which the runner says why the job failed, 0 if it only gives
-    the exit code of the script or its time limit, which any failure can have."""
-    first = max(0, len(lines) - _HEAD)
-    ends = (at for at in range(first, len(lines)) if REASON.match(lines[at]))
-    return next(ends, -1) + 1
-
-
-def read_exit_code(lines: Sequence[str]) -> int:
-    """Return the exit code that the runner gives for the script, 0 if it gives none."""
-    ends = (_FAILED.match(line) for line in reversed(lines[-_HEAD:]))
-    codes = (_EXIT_CODE.search(said["why"]) for said in ends if said)
-    return next((int(code[1]) for code in codes if code), 0)
-
-
-_FAILED = re.compile(r"(?:ERROR|FATAL): Job failed(?: \([a-z ]{1,40}\))?: (?P<why>.{1,400})")
-_EXIT_CODE = re.compile(r"\bexit (?:code|status):? (\d{1,9})")
 
 
 def keep_last_command(lines: Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 with its place, as an excerpt has no room for all of them. Pure."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -13,10 +13,8 @@ from worker.logs.excerpt.choose import clip_text
 from worker.logs.failing_command import (
     FailingCommand,
     find_failing_command,
-    find_runner_reason,
-    read_exit_code,
 )
-from worker.logs.line_kinds import GAP, is_in_a_list, strip_line
+from worker.logs.line_kinds import GAP, LOCATED, REASON, TEST, strip_line
 from worker.logs.normal_form import normalise_line, normalise_places
 from worker.logs.signature import find_exact_errors, list_telling_lines
 
@@ -81,7 +79,7 @@ class FailureLines:
     def is_list(self) -> bool:
         """Whether the errors of the excerpt are part of a longer list, or it has no errors."""
         errors = find_exact_errors(self.excerpt)
-        return not errors or any(map(is_in_a_list, errors.values()))
+        return not errors or any(map(_is_in_a_list, errors.values()))
 
     def write_text(self) -> str:
         """Return the excerpt and, if its errors are part of a list, the others below a gap."""
@@ -117,7 +115,7 @@ def read_command_lines(
     chosen.
     """
     lines = trace.split_lines(cleaned)
-    command, reason = find_failing_command(lines), find_runner_reason(lines)
+    command, (reason, exit_code) = find_failing_command(lines), _read_end(lines)
     output = "".join(f"{line}\n" for line in command.select(lines)).encode()
     excerpt = make_excerpt([output], passed, size).write_text()
     numbers = ((_NUMBER.match(line), line) for line in excerpt.split("\n"))
@@ -128,7 +126,7 @@ def read_command_lines(
     if reason and not command.first <= reason <= command.last:
         numbered.append(f"{reason}: {lines[reason - 1]}")
     found = read_failure_lines(cleaned, "\n".join(numbered), most, command)
-    return replace(found, command=command, exit_code=read_exit_code(lines))
+    return replace(found, command=command, exit_code=exit_code)
 
 
 def read_excerpt_lines(excerpt: str) -> FailureLines:
@@ -136,10 +134,26 @@ def read_excerpt_lines(excerpt: str) -> FailureLines:
     lines = excerpt.split("\n")
     bare = [_NUMBER.sub("", line, 1) for line in lines]
     command = find_failing_command(bare)
-    kept, reason = [*command.select(lines)], find_runner_reason(bare)
+    kept, (reason, exit_code) = [*command.select(lines)], _read_end(bare)
     if reason and not command.first <= reason <= command.last:
         kept.append(lines[reason - 1])
-    return FailureLines(tuple(kept), (), command=command, exit_code=read_exit_code(bare))
+    return FailureLines(tuple(kept), (), command=command, exit_code=exit_code)
+
+
+_ENDS = 20  # lines at the end of a log in which the runner says how the job ended
+_FAILED = re.compile(r"(?:ERROR|FATAL): Job failed(?: \([a-z ]{1,40}\))?: (?P<why>.{1,400})")
+_EXIT_CODE = re.compile(r"\bexit (?:code|status):? (\d{1,9})")
+
+
+def _read_end(lines: Sequence[str]) -> tuple[int, int]:
+    """Return the number of the line in which the runner says why the job failed, 0 if it only gives
+    the exit code of the script or its time limit, which any failure can have; and that exit code, 0
+    if it gives none."""
+    first = max(0, len(lines) - _ENDS)
+    reason = next((at + 1 for at in range(first, len(lines)) if REASON.match(lines[at])), 0)
+    ends = filter(None, map(_FAILED.match, reversed(lines[first:])))
+    codes = filter(None, (_EXIT_CODE.search(said["why"]) for said in ends))
+    return reason, next((int(code[1]) for code in codes), 0)
 
 
 def _read_lines(
@@ -160,9 +174,14 @@ def _read_lines(
     numbers = ((_NUMBER.match(line), line) for line in excerpt.split("\n"))
     return FailureLines(
         tuple(line for number, line in numbers if not number or int(number[1]) not in ignored),
-        tuple(line for line in candidates[:most] if is_in_a_list(strip_line(line))),
+        tuple(line for line in candidates[:most] if _is_in_a_list(strip_line(line))),
         len(candidates) <= most,
     )
+
+
+def _is_in_a_list(text: str) -> bool:
+    """Whether a line names a failed test, or an error with its place: there may be many of them."""
+    return TEST.match(text) is not None or LOCATED.match(text) is not None
 
 
 def _make_shape(line: str) -> str:
@@ -171,4 +190,6 @@ def _make_shape(line: str) -> str:
     Only places are left out of failed tests and of errors with a place: their parameters matter.
     """
     text = strip_line(line)
-    return normalise_places(text) if is_in_a_list(text) else normalise_line(_ZERO.sub("none", text))
+    return (
+        normalise_places(text) if _is_in_a_list(text) else normalise_line(_ZERO.sub("none", text))
+    )

@@ -174,12 +174,6 @@ TROUBLE = re.compile(
 )
 
 
-def is_noise(text: str, normal: str) -> bool:
-    """Whether a line, given as it is and in its normal form, says nothing of the error."""
-    known = DEADLY.match(text) or REASON.match(text)
-    return not known and NOISE.match(normal) is not None
-
-
 def strip_line(line: str) -> str:
     """Return a line without its number and without what a tool writes around its error."""
     text = _NUMBER.sub("", line[: 4 * LONGEST].strip(), 1).strip()
@@ -193,11 +187,6 @@ def is_row(line: str) -> bool:
     Playwright, in a block that begins with a number and a bracket."""
     text = _NUMBER.sub("", line[:LONGEST], 1).strip()
     return _ROW.match(text) is not None and not _BLOCK.match(text)
-
-
-def is_in_a_list(text: str) -> bool:
-    """Whether a line names a failed test, or an error with its place: there may be many of them."""
-    return TEST.match(text) is not None or LOCATED.match(text) is not None
 
 
 # ------------------------------------------------------------- trouble of the network or the host

@@ -174,12 +174,6 @@ _FLAGS = 3
 """A line with at least this many flags is a compiler command."""
 
 _PLACE = re.compile(r"\.\w{1,5}(?:[:(]|\",)\d|[,:] line \d")
-_EXIT = re.compile(
-    r"(?:exited with|exit(?:ed)? (?:code|status)|returned (?:a )?(?:non-zero )?(?:exit )?"
-    r"(?:code|status)|status code)[: ]*[1-9]\d{0,2}\b|\*\*\* \[[^\]]{0,200}\] Error \d"
-    r"|^BUILD FAILED|^Build (?:step|failed)|FAILURE: Build failed",
-    re.IGNORECASE,
-)
 
 
 def find_marks(text: str) -> set[str]:
@@ -187,27 +181,16 @@ def find_marks(text: str) -> set[str]:
     line = _PREFIX.sub("", text[:_READ], count=1) if _PREFIX.match(text) else text[:_READ]
     # Half of a surrogate pair is no text to the finder; a model can write one in JSON.
     line = line if line.isascii() else line.encode("utf-8", "replace").decode("utf-8")
-    found = _find_words(line.replace(_NO_SOURCE, ""))
-    if text.startswith(_ANNOTATED):
+    bare = line.replace(_NO_SOURCE, "")
+    words = set(_WORD.findall(_PATHS.sub(" ", bare) if "/" in bare else bare))
+    found = {_CLASS[word] for word in map(str.lower, words) if word in _CLASS}
+    if text.startswith(_ANNOTATED) or not words.isdisjoint(_SHOUTED):
         found.add("shouted")
     if head := _HEAD.match(line):
         found.add(str(head.lastgroup))
     found.update([_PARTS[at][1] for at, _, _ in _FINDER.find_matches_as_indexes(line, True)])
     _add_patterns(line, found)
     _add_shape(line, found)
-    return found
-
-
-def says_command_failed(text: str) -> bool:
-    """Whether the line says that a command failed."""
-    return _EXIT.search(text[:1000]) is not None
-
-
-def _find_words(line: str) -> set[str]:
-    words = set(_WORD.findall(_PATHS.sub(" ", line) if "/" in line else line))
-    found = {_CLASS[word] for word in map(str.lower, words) if word in _CLASS}
-    if not words.isdisjoint(_SHOUTED):
-        found.add("shouted")
     return found
 
 

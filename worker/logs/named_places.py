@@ -43,7 +43,7 @@ _AFTER_FRAME = re.compile(
 _OUTER_FIRST = re.compile(r"(?:[:,]\d{1,7})?:(?: in .*)?\s*$")
 _RERUN = re.compile(r".{0,60}\b(?:test|r?spec)s? $")
 _NOTE = re.compile(r"(?:[:,]\d{1,7})?\)?: note: |\s{1,4}# ")
-_HEAD = re.compile(
+STACK_HEAD = re.compile(
     r".{0,300}(?:\bby (?:goroutine|thread|main)\b.{0,80}|\bcreated (?:at|by)\b.{0,200}| here:)$"
 )
 """What stands above each stack of a report on a race or on memory."""
@@ -84,16 +84,6 @@ def find_places(text: str) -> tuple[NamedPlace, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def names_place(text: str) -> bool:
-    """Whether any line of a text names a place."""
-    return PLACE.search(text) is not None
-
-
-def is_stack_head(line: str) -> bool:
-    """Whether a line is the head of one of the stacks in a report on a race or on memory."""
-    return _HEAD.match(line) is not None
-
-
 def find_own_places(text: str, is_own: Callable[[NamedPlace], bool]) -> OwnPlaces:
     """Return the places that an error is about. `is_own` tells the project's code from others'."""
     messages: list[NamedPlace] = []
@@ -105,7 +95,7 @@ def find_own_places(text: str, is_own: Callable[[NamedPlace], bool]) -> OwnPlace
         bare = drop_number(line)
         # A line of code and a function's name do not end a stack.
         within = bare[:1].isspace() or bare.endswith(")")
-        if not places and (not bare.strip() or not within or is_stack_head(bare)):
+        if not places and (not bare.strip() or not within or STACK_HEAD.match(bare)):
             stack, created = None, "created " in line
         for place, role in places:
             if role is _Role.MESSAGE:

@@ -65,7 +65,8 @@ class Block:
             if token.type in ("fence", "code_block"):
                 texts.append(token.content)
             elif token.type == "inline":
-                texts.append("".join(map(_read_token, token.children or ())))
+                shown = [each for each in token.children or () if each.type != "html_inline"]
+                texts.append("".join(map(_read_token, shown)))
         return "\n".join(texts)
 
     @property
@@ -114,12 +115,7 @@ def find_faults(body: str, hosts: frozenset[str]) -> list[Fault]:
     suggests = marker is not None and marker.kind is Kind.SUGGESTION
     blocks = parse_blocks(body)
     for block in blocks:
-        wrong = [
-            *_check_quick_actions(block),
-            *_check_html(block),
-            *_check_code(block, suggests=suggests),
-        ]
-        wrong += _check_inline(block.tokens, hosts)
+        wrong = (*_check_text(block), *_check_code(block, suggests), *_check_inline(block, hosts))
         found += [Fault(what, block) for what in wrong]
     return [*found, *_check_folds(blocks), *_check_hidden_text(body, blocks)]
 
@@ -139,7 +135,16 @@ def count_visible_lines(body: str) -> int:
 
     A link definition defines nothing here: `find_faults` refuses a body that has one.
     """
-    return sum(_count_lines(token) for token in _skip_folded(_get_block_parser().parse(body)))
+    count = depth = 0
+    for token in _get_block_parser().parse(body):
+        text = token.content.strip() if token.type == "html_block" else ""
+        depth += text.startswith("<details>")
+        if not depth and token.type in ("fence", "code_block"):
+            count += sum(map(_count_wrapped_lines, token.content.rstrip("\n").split("\n")))
+        elif not depth and token.type == "inline":
+            count += _count_text_lines(token.content)
+        depth -= text == "</details>"
+    return count
 
 
 class _EveryLink(MarkdownIt):
@@ -184,23 +189,18 @@ def parse_blocks(body: str) -> list[Block]:
 
 
 def _read_token(token: Token) -> str:
-    if token.type == "html_inline":
-        return ""
     return "\n" if token.type.endswith("break") else token.content
 
 
 # ------------------------------------------------------------------------------------- problems
 
 
-def _check_quick_actions(block: Block) -> Iterator[str]:
+def _check_text(block: Block) -> Iterator[str]:
     text = "\n".join(block.lines)
     if _SLASH_FIRST.search(text):
         yield "a line begins with a slash"
     if block.tokens[0].type == "paragraph_open" and _SLASH.search(text):
         yield "a paragraph holds a quick action"
-
-
-def _check_html(block: Block) -> Iterator[str]:
     for token in _walk_tokens(block.tokens):
         if token.type in ("html_block", "html_inline"):
             text = token.content.strip()
@@ -234,7 +234,7 @@ def _check_hidden_text(body: str, blocks: Sequence[Block]) -> Iterator[Fault]:
             yield Fault(f"hidden text: {line.strip()[:40]!r}", Block((), (line,), number))
 
 
-def _check_code(block: Block, *, suggests: bool) -> Iterator[str]:
+def _check_code(block: Block, suggests: bool) -> Iterator[str]:
     for token in block.tokens:
         if token.type != "fence" or not token.map:
             continue
@@ -247,8 +247,13 @@ def _check_code(block: Block, *, suggests: bool) -> Iterator[str]:
             yield f"a block of code is named {token.info[:40]!r}"
 
 
-def _check_inline(tokens: Sequence[Token], hosts: frozenset[str]) -> Iterator[str]:
-    for token in _skip_autolink_texts(tokens):
+def _check_inline(block: Block, hosts: frozenset[str]) -> Iterator[str]:
+    is_target = False
+    for token in _walk_tokens(block.tokens):
+        if is_target:  # the text of an autolink repeats the target that is checked
+            is_target = False
+            continue
+        is_target = token.type == "link_open" and token.info == "auto"
         if token.type == "image":
             yield "an image"
         if token.type == "link_open" and not _leads_to(str(token.attrs.get("href", "")), hosts):
@@ -258,15 +263,6 @@ def _check_inline(tokens: Sequence[Token], hosts: frozenset[str]) -> Iterator[st
         if token.type == "text":
             yield from (f"a reference: {each!r}" for each in _REFERENCE.findall(token.content)[:1])
             yield from (f"an address: {each!r}" for each in _ADDRESS.findall(token.content)[:1])
-
-
-def _skip_autolink_texts(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Yield all tokens but the texts of autolinks, which repeat the target that is checked."""
-    before = None
-    for token in _walk_tokens(tokens):
-        if not (before and before.type == "link_open" and before.info == "auto"):
-            yield token
-        before = token
 
 
 def _join_texts(token: Token) -> str:
@@ -299,28 +295,12 @@ def _leads_to(url: str, hosts: frozenset[str]) -> bool:
 # ----------------------------------------------------------------------------------------- height
 
 
-def _skip_folded(tokens: Sequence[Token]) -> Iterator[Token]:
-    depth = 0
-    for token in tokens:
-        text = token.content.strip() if token.type == "html_block" else ""
-        depth += text.startswith("<details>")
-        if not depth:
-            yield token
-        depth -= text == "</details>"
-
-
-def _count_lines(token: Token) -> int:
-    if token.type in ("fence", "code_block"):
-        return sum(_count_wrapped_lines(line) for line in token.content.rstrip("\n").split("\n"))
-    return _count_text_lines(token.content) if token.type == "inline" else 0
-
-
 @lru_cache(maxsize=256)  # of the many candidates for a note, most have most paragraphs in common
 def _count_text_lines(markdown: str) -> int:
     children = _get_parser().parseInline(markdown)[0].children
     if not children or (children[0].type == "html_inline" and children[0].content == "<sub>"):
         return 0
-    text = "".join("\n" if each.type.endswith("break") else each.content for each in children)
+    text = "".join(map(_read_token, children))
     return sum(_count_wrapped_lines(line) for line in text.split("\n"))
 
 
@@ -328,17 +308,11 @@ def _count_wrapped_lines(line: str) -> int:
     """Count the lines that `line` takes when wrapped at `WIDTH`, between words if possible."""
     lines, filled = 1, 0
     for word in line.split():
-        width = _measure_width(word)
+        # Characters such as Chinese ones are two columns wide.
+        width = len(word) + sum(not c.isascii() and east_asian_width(c) in "WF" for c in word)
         if filled and filled + 1 + width > WIDTH:
             lines, filled = lines + 1, 0
         filled += (filled > 0) + width
         lines += (filled - 1) // WIDTH
         filled -= (filled - 1) // WIDTH * WIDTH
     return lines
-
-
-def _measure_width(word: str) -> int:
-    """Count columns: characters such as Chinese ones are two columns wide."""
-    if word.isascii():
-        return len(word)
-    return len(word) + sum(east_asian_width(character) in "WF" for character in word)

@@ -20,7 +20,7 @@ include. Emphasis, headings, lists, quotes and tables are kept.
 import html
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -141,20 +141,13 @@ class _Fence:
             line = lines[number]
             if self.quoted and not line.lstrip().startswith(">"):
                 return found, number
-            line = self._strip_prefix(line)
-            if self._is_closed_by(line):
+            if self.quoted:
+                line = re.sub(r"^[ \t]*(?:>[ ]?)+", "", line)
+            line = re.sub(rf"^[ ]{{0,{self.indent}}}", "", line)
+            if len(line.strip()) >= len(self.mark) and not line.strip().strip(self.mark[0]):
                 return found, number + 1
             found.append(line)
         return found, len(lines)
-
-    def _strip_prefix(self, line: str) -> str:
-        if self.quoted:
-            line = re.sub(r"^[ \t]*(?:>[ ]?)+", "", line)
-        return re.sub(rf"^[ ]{{0,{self.indent}}}", "", line)
-
-    def _is_closed_by(self, line: str) -> bool:
-        text = line.strip()
-        return len(text) >= len(self.mark) and not text.strip(self.mark[0])
 
 
 def _open_fence(line: str) -> _Fence | None:
@@ -303,6 +296,7 @@ _NAMED = re.compile(
 )
 """A word that GitLab would turn into a link."""
 
+_APART = (" ", "\t", "(", "*", "_", '"', "'")
 _TRAILING = ".,;:!?)'\"*_]"
 _OTHERS = {
     "<": "&lt;",
@@ -319,67 +313,69 @@ class _Inline:
     def __init__(self, hosts: frozenset[str], codes: list[str]) -> None:
         self._hosts = hosts
         self._codes = codes
-        self._writers: dict[str, Callable[[re.Match[str]], str]] = {
-            "atom": lambda found: write_code_line(codes[ord(found[0]) - _ATOM]),
-            "image": self._image,
-            "link": self._link,
-            "media": lambda found: " " if found[0][1] == "/" else "(image removed)",
-            "newline": lambda found: " ",
-            "auto": lambda found: self._address(found["address"]),
-            "url": lambda found: self._bare(found[0]),
-            "double": lambda found: self._code(found[0]),
-            "reference": self._reference,
-            "placeholder": lambda found: self._code(found[0]),
-            "directive": lambda found: self._code(found[0]),
-            "word": self._word,
-            "other": lambda found: _OTHERS.get(found[0], found[0]),
-        }
 
     def render(self, plain: str) -> str:
         pieces: list[str] = []
         last = ""
         for token in _TOKEN.finditer(plain):
-            write = self._writers.get(token.lastgroup or "")
             # Code that has only invisible characters is empty: a blank then separates the pieces.
-            piece = (write(token) if write else token[0]) or " "
-            if _must_separate(last, piece) or (token["link"] and _joins_label(last, piece)):
+            piece = self._write(token) or " "
+            # The label of a removed link must not join the text before it: "@" and "all".
+            joins = token["link"] and piece[0] != "[" and last and not last.endswith(_APART)
+            if joins or _must_separate(last, piece):
                 pieces.append(" ")
             pieces.append(piece)
             last = piece
         return "".join(pieces)
+
+    def _write(self, found: re.Match[str]) -> str:
+        text = found[0]
+        match found.lastgroup:
+            case "atom":
+                return write_code_line(self._codes[ord(text) - _ATOM])
+            case "image":
+                alt = self.render(found["alt"]).strip()
+                return f"(image removed: {alt})" if alt else "(image removed)"
+            case "link":
+                label, target = self.render(found["label"]).strip(), found["target"]
+                if not label or found["label"] == target:
+                    return self._address(target)
+                if is_link_allowed(target, self._hosts):
+                    return f"[{label}]({target})"
+                return f"{label} ({self._code(target)})"
+            case "media":
+                return " " if text[1] == "/" else "(image removed)"
+            case "newline":
+                return " "
+            case "auto":
+                return self._address(found["address"])
+            case "url":
+                end = len(text.rstrip(_TRAILING))
+                return self._address(text[:end]) + text[end:].replace("]", "\\]")
+            case "double" | "placeholder" | "directive":
+                return self._code(text)
+            case "reference":
+                return self._reference(found)
+            case "word":
+                is_named = _NAMED.search(text.replace("\\", ""))
+                return self._reference(found) if is_named else text
+            case "other":
+                return _OTHERS.get(text, text)
+        return text
 
     def _code(self, text: str) -> str:
         """Return `text` as code; code spans within it become part of it."""
         whole = "".join(self._codes[ord(c) - _ATOM] if ord(c) >= _ATOM else c for c in text)
         return write_code_line(re.sub(r"\\(.)", r"\1", whole))
 
-    def _image(self, found: re.Match[str]) -> str:
-        alt = self.render(found["alt"]).strip()
-        return f"(image removed: {alt})" if alt else "(image removed)"
-
-    def _link(self, found: re.Match[str]) -> str:
-        label, target = self.render(found["label"]).strip(), found["target"]
-        if not label or found["label"] == target:
-            return self._address(target)
-        if is_link_allowed(target, self._hosts):
-            return f"[{label}]({target})"
-        return f"{label} ({self._code(target)})"
-
     def _address(self, url: str) -> str:
         return f"<{url}>" if is_link_allowed(url, self._hosts) else self._code(url)
-
-    def _bare(self, url: str) -> str:
-        end = len(url.rstrip(_TRAILING))
-        return self._address(url[:end]) + url[end:].replace("]", "\\]")
 
     def _reference(self, found: re.Match[str]) -> str:
         follows = found.string[found.end() : found.end() + 1]
         # Punctuation at the end is not part of it, unless text follows directly.
         end = len(found[0]) if follows.strip() else len(found[0].rstrip(".:/+-"))
         return self._code(found[0][:end]) + found[0][end:]
-
-    def _word(self, found: re.Match[str]) -> str:
-        return self._reference(found) if _NAMED.search(found[0].replace("\\", "")) else found[0]
 
 
 def _must_separate(left: str, right: str) -> bool:
@@ -390,11 +386,3 @@ def _must_separate(left: str, right: str) -> bool:
     if right.startswith("["):
         return left.endswith("!")
     return left.endswith("`") and right.startswith("\\$")
-
-
-def _joins_label(left: str, label: str) -> bool:
-    """Whether the label of a removed link would join the text before it: "@" and "all", "www" and
-    ".example.com"."""
-    return (
-        bool(left) and not left.endswith((" ", "\t", "(", "*", "_", '"', "'")) and label[0] != "["
-    )

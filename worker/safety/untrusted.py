@@ -100,15 +100,11 @@ def remove_foreign_hosts(text: str, own: Collection[str]) -> str:
         chunk = found[0].rstrip(".:-")
         return LEFT_OUT + found[0][len(chunk) :] if _is_foreign(chunk, names) else found[0]
 
-    plain = _render_plain(text)
+    # Roughly as it reads once rendered: without markup, defanged dots restored.
+    shown = visible(unicodedata.normalize("NFKC", html.unescape(text)))
+    plain = _DEFANGED.sub(".", shown).translate(_MARKUP)
     cleaned = _CHUNK.sub(judge, plain)
     return text if cleaned == plain else cleaned
-
-
-def _render_plain(text: str) -> str:
-    """Return `text` roughly as it reads once rendered: without markup, defanged dots restored."""
-    shown = visible(unicodedata.normalize("NFKC", html.unescape(text)))
-    return _DEFANGED.sub(".", shown).translate(_MARKUP)
 
 
 def _is_foreign(chunk: str, own: Collection[str]) -> bool:

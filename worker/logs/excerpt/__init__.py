@@ -7,7 +7,7 @@ spent on the heaviest lines (`choose`); what is left of it, if none is surely of
 others.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from worker.logs.excerpt.choose import Choice
 from worker.logs.excerpt.scan import Scan, ScanResult, without_stamp
@@ -69,8 +69,10 @@ class Excerpt:
 
     def feed(self, cleaned: bytes) -> None:
         """Add the next whole lines of a cleaned log."""
-        for lines in _split_chunks(cleaned):
-            self._scan.feed(lines)
+        end = 0
+        while (start := end) < len(cleaned):
+            end = cleaned.find(b"\n", start + _CHUNK) + 1 or len(cleaned)
+            self._scan.feed(cleaned[start:end])
         self._size += len(cleaned)
         if self._size > self._limit:
             self._whole = None
@@ -126,13 +128,3 @@ def _number_lines(cleaned: bytes, first: int, limit: int) -> str:
     )
     shown = "\n".join([*[GAP] * bool(first), *numbered])
     return shown if len(shown.encode()) <= limit else ""
-
-
-def _split_chunks(cleaned: bytes) -> Iterator[bytes]:
-    start = 0
-    while start < len(cleaned):
-        end = len(cleaned)
-        if end - start > _CHUNK:
-            end = cleaned.find(b"\n", start + _CHUNK) + 1 or end
-        yield cleaned[start:end]
-        start = end

@@ -261,19 +261,16 @@ def _shorten_lines(lines: list[Line]) -> list[str]:
     What is indented deeper stays so. A line that points at a part of the one above it, and the one
     above, keep their columns.
     """
-    return [
-        line.text.rstrip()
-        if _MANY not in line.text or _POINTER.match(line.text) or _POINTER.match(below.text)
-        else _shorten_blanks(line.text.rstrip())
-        for line, below in zip(lines, [*lines[1:], *lines[-1:]], strict=True)
-    ]
-
-
-def _shorten_blanks(text: str) -> str:
-    bare = text.lstrip(" ")
-    depth = len(text) - len(bare)
-    depth -= max(0, depth - _DEEP) * (_KEPT - 1) // _KEPT
-    return " " * depth + _BLANKS.sub("  ", bare)
+    shown = []
+    for line, below in zip(lines, [*lines[1:], *lines[-1:]], strict=True):
+        text = line.text.rstrip()
+        if _MANY in line.text and not any(_POINTER.match(each.text) for each in (line, below)):
+            bare = text.lstrip(" ")
+            depth = len(text) - len(bare)
+            depth -= max(0, depth - _DEEP) * (_KEPT - 1) // _KEPT
+            text = " " * depth + _BLANKS.sub("  ", bare)
+        shown.append(text)
+    return shown
 
 
 # -------------------------------------------------------------------------- what is worth showing

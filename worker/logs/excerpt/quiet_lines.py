@@ -44,7 +44,12 @@ class Chunk:
 
     def cut(self, at: int) -> Piece:
         """Return one of the lines, cut if it is very long."""
-        return Piece(self.base + at, _cut_line(self.lines[at]), self.keys[at])
+        line = self.lines[at]
+        if len(line) > _MAX_KEPT:
+            line = cut_before_error(line)
+        if len(line) > _MAX_KEPT:
+            line = b"%s %s %s" % (line[: _MAX_KEPT - _LAST], CUT.encode(), line[-_LAST:])
+        return Piece(self.base + at, line, self.keys[at])
 
 
 def cut_before_error(line: bytes) -> bytes:
@@ -56,15 +61,6 @@ def cut_before_error(line: bytes) -> bytes:
     parts = (line.find(mark, start, at) + 1 for mark in (b" ", b"/"))
     start = min(filter(None, parts), default=start)
     return b"%s %s" % (CUT.encode(), line[start:])
-
-
-def _cut_line(line: bytes) -> bytes:
-    if len(line) <= _MAX_KEPT:
-        return line
-    kept = cut_before_error(line)
-    if len(kept) <= _MAX_KEPT:
-        return kept
-    return b"%s %s %s" % (kept[: _MAX_KEPT - _LAST], CUT.encode(), kept[-_LAST:])
 
 
 # ------------------------------------------------------------------------------ how the job ended

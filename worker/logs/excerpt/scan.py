@@ -12,7 +12,7 @@ from ahocorasick_rs import BytesAhoCorasick
 
 from sandbox.image.failure_words import HARD, HARD_IN_CONTEXT, LOUD, SIGNS, SOFT
 from worker.logs.excerpt.quiet_lines import Chunk, Ending, Piece, RareLines, cut_before_error
-from worker.logs.line_marks import find_marks, says_command_failed, weigh_words
+from worker.logs.line_marks import find_marks, weigh_words
 
 STEMS = (
     *((stem, 2.5) for stem in SOFT),
@@ -71,6 +71,14 @@ _COLOUR = re.compile(rb"\^\[\[[\d;]{0,20}[mK]")
 
 _NAME = re.compile(r"""(?<!\S)[^\s\d_./\\:@{}=\[\]()<>'"-]*+[\d_./\\:@{}=\[\]()<>'"-]\S*+""")
 _MAY_END = frozenset({"ended", "make", "shouted", "fault"})
+
+_EXIT = re.compile(
+    r"(?:exited with|exit(?:ed)? (?:code|status)|returned (?:a )?(?:non-zero )?(?:exit )?"
+    r"(?:code|status)|status code)[: ]*[1-9]\d{0,2}\b|\*\*\* \[[^\]]{0,200}\] Error \d"
+    r"|^BUILD FAILED|^Build (?:step|failed)|FAILURE: Build failed",
+    re.IGNORECASE,
+)
+"""What says that a command failed."""
 
 _COUNTS = bytes.maketrans(b"23456789", b"11111111")
 """Lines that differ only in digits are read alike, except for 0: it means that nothing failed."""
@@ -248,7 +256,7 @@ class Scan:
             alike = line.translate(_COUNTS)
             if alike not in known:
                 seen = frozenset(find_marks(text))
-                ends = not seen.isdisjoint(_MAY_END) and says_command_failed(text)
+                ends = not seen.isdisjoint(_MAY_END) and _EXIT.search(text[:1000]) is not None
                 make = " ".join(_NAME.sub("#", text[:200]).split())
                 known[alike] = sets.setdefault(seen, seen), make, ends, weigh_words(text)
             new = key in self._new if self._green is not None else None

@@ -47,7 +47,11 @@ def compute_weights(scan: ScanResult, lines: list[Line]) -> list[float]:
         if not line.marks.isdisjoint(("trailer", "probe")):
             weight += _ASIDE
         weighed.append(weight + line.words)
-    return favour_first(scan, lines, _weigh_warnings(lines, weighed))
+    warned = _find_warned(lines)
+    others = (weight for weight, aside in zip(weighed, warned, strict=True) if not aside)
+    if max(others, default=_TELLING) > _TELLING:
+        weighed = [weight + _WARNED * aside for weight, aside in zip(weighed, warned, strict=True)]
+    return favour_first(scan, lines, weighed)
 
 
 # ----------------------------------------------------------------------------------- a line's place
@@ -326,15 +330,6 @@ _LEADS = re.compile(
     r"|\s{1,20}from \S{1,200}:\d"
 )
 """How a compiler introduces the location of its next message."""
-
-
-def _weigh_warnings(lines: list[Line], weighed: list[float]) -> list[float]:
-    """Return the weights, reduced for warnings if any other line tells of a failure."""
-    warned = _find_warned(lines)
-    others = (weight for weight, aside in zip(weighed, warned, strict=True) if not aside)
-    if max(others, default=_TELLING) <= _TELLING:
-        return weighed
-    return [weight + _WARNED * aside for weight, aside in zip(weighed, warned, strict=True)]
 
 
 def _find_warned(lines: list[Line]) -> list[bool]:

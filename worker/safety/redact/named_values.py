@@ -125,7 +125,8 @@ def _find(data: bytes, at: int) -> Sequence[tuple[int, int]]:
     if (word := _WORD.match(data, at)) is None or _is_part_of_word(data, word.end()):
         return ()
     after = _match_end(_SUFFIX, data, word.end())
-    before = _read_name_start(data, at)
+    near = data[max(0, at - _MOST_NAME) : at]
+    before = near[len(near.rstrip(_NAME)) :]
     name = _Name(before, word[0], data[word.end() : after], at - len(before), after)
     return _find_values(data, name)
 
@@ -197,13 +198,10 @@ def _select_lines(
     down = [(at, at - 1) for at in range(1, len(lines))]
     up = [(at, at + 1) for at in range(len(lines) - 2, -1, -1)]
     for at, beside in (*down, *up):
-        found[at] = found[at] or (found[beside] and _is_part(data[slice(*lines[at])]))
+        line = data[slice(*lines[at])]
+        if found[beside] and _PART.fullmatch(line):
+            found[at] = found[at] or line.endswith(b"=") or looks_like_base64(line)
     return [line for line, taken in zip(lines, found, strict=True) if taken]
-
-
-def _is_part(line: bytes) -> bool:
-    """Whether a line may be a part of wrapped Base64."""
-    return _PART.fullmatch(line) is not None and (line.endswith(b"=") or looks_like_base64(line))
 
 
 def _looks_secret(value: bytes, name: _Name, certain: bool = False) -> bool:
@@ -227,12 +225,6 @@ def _is_part_of_word(data: bytes, end: int) -> bool:
     return following.islower() or (following.isupper() and data[end - 1 : end].isupper())
 
 
-def _read_name_start(data: bytes, at: int) -> bytes:
-    """Return the part of the name before the word."""
-    before = data[max(0, at - _MOST_NAME) : at]
-    return before[len(before.rstrip(_NAME)) :]
-
-
 def _is_secret_name(name: _Name) -> bool:
     before, word = name.before, name.word
     if _HARMLESS_ENDS.search(name.suffix.lower().rstrip(_NUMBER)) or _HARMLESS_BEFORE.search(
@@ -253,23 +245,19 @@ def _is_secret_name(name: _Name) -> bool:
 def _find_value(data: bytes, at: int, constant: bool) -> tuple[int, int] | None:
     """Return where the value begins and ends; in quotes it may contain a few more characters."""
     at = _match_end(_PREFIX, data, at)
+    before = data[max(0, at - 2 * _MOST_NAME) : at]
     if (quote := _QUOTE.match(data, at)) is not None:
         at = quote.end()
         if quote[3] is not None:
             pattern = _ENCODED[quote[3][:1]]
         else:
             pattern = _NESTED if quote[1] else _QUOTED[quote[2]]
-    elif data[at - 1 : at] == b"=" and _is_query(data, at):
+    elif before.endswith(b"=") and before.rstrip(_NAME + b"=").endswith((b"?", b"&")):
         pattern = _QUERY
     else:
         pattern = _CONSTANT if constant else _BARE
     found = pattern.match(data, at)
     return found.span() if found is not None else None
-
-
-def _is_query(data: bytes, at: int) -> bool:
-    line = data[max(0, at - 2 * _MOST_NAME) : at]
-    return line.rstrip(_NAME + b"=")[-1:] in (b"?", b"&")
 
 
 NAMED_RULES = (

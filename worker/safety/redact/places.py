@@ -57,8 +57,14 @@ def _cookie_rule(hint: str, pattern: str) -> Rule:
     def find(data: bytes, at: int) -> Sequence[tuple[int, int]]:
         if not (found := rule.find(data, at)):
             return ()
-        pairs = (pair.strip().partition(b"=") for pair in data[slice(*found[0])].split(b";"))
-        return found if any(_holds_secret(name, value) for name, _, value in pairs) else ()
+        for pair in data[slice(*found[0])].split(b";"):
+            name, _, value = pair.strip().partition(b"=")
+            value = value.rstrip(b"`.,)]>")[:_HEAD]
+            if _ATTRIBUTE.match(name) or _PLACEHOLDER.match(value):
+                continue  # neither an attribute, a setting nor a placeholder is somebody's cookie
+            if _SECRET_NAME.search(name) or not _WORDS.match(value):
+                return found
+        return ()
 
     return Rule("cookie", rule.hints, find)
 
@@ -80,14 +86,6 @@ _WORDS = re.compile(
     rb"(?:[A-Z]?[a-z]{1,15}|[A-Z]{1,10})(?:[-_.](?:[A-Z]?[a-z]{1,15}|[A-Z]{1,10})){0,4}(?:-8)?$"
     rb"|[0-9]{1,8}$"
 )
-
-
-def _holds_secret(name: bytes, value: bytes) -> bool:
-    """Whether a pair may be somebody's cookie, and not an attribute, a setting or a placeholder."""
-    value = value.rstrip(b"`.,)]>")[:_HEAD]
-    if _ATTRIBUTE.match(name) or _PLACEHOLDER.match(value):
-        return False
-    return bool(_SECRET_NAME.search(name)) or not _WORDS.match(value)
 
 
 _OF_LOGIN = re.compile(rb"password[ \t]++(\S{6,128})[ \t\r]*+(?:\n|$)")

@@ -120,20 +120,14 @@ def _find_markers(data: bytes) -> Iterator[_Marker]:
         first = max(0, start - _LONGEST_DASHES)
         before = _DASHES_BEFORE.search(data[first:start])
         after = _DASHES_AFTER.match(data, end)
+        shorter = (most for name, most in _SHORTER if name in found[0].replace(b"+", b" "))
+        most = next(shorter, _MOST_BODY)
         yield _Marker(
             first + before.start() if before is not None else start,
             after.end() if after is not None else end,
             found[1] is not None,
-            _find_most(found),
+            min(2 * _WIDTHS[0] * int(found[2]), _MOST_BODY) if found[2] else most,
         )
-
-
-def _find_most(marker: re.Match[bytes]) -> int:
-    """Return how many characters of Base64 a key has at most by its first line."""
-    if marker[2] is not None:
-        return min(2 * _WIDTHS[0] * int(marker[2]), _MOST_BODY)
-    shorter = (most for name, most in _SHORTER if name in marker[0].replace(b"+", b" "))
-    return next(shorter, _MOST_BODY)
 
 
 class _KeyReader:
@@ -158,7 +152,13 @@ class _KeyReader:
             body = _find_body(line)
             fits = body is not None and self._fits(line, body, first)
             if body is not None and fits and self._is_part(body):
-                self._add(start + body.start, start + body.end, body)
+                self._start = start + body.start if self._start is None else self._start
+                self._end = start + body.end
+                size = body.end - body.start
+                self._short = self._short + 1 if 0 < size < self._width else 0
+                self._width = self._width or size
+                self._size += size
+                self._blank = self._gap = 0
                 if not body.ends_line and self._last is None:
                     break
             elif not self._may_skip(line):
@@ -192,15 +192,6 @@ class _KeyReader:
             return True
         follows = self._start is not None and self._width > 0 and self._short < _MOST_SHORT
         return follows and body.is_last
-
-    def _add(self, start: int, end: int, body: _Body) -> None:
-        self._start = start if self._start is None else self._start
-        self._end = end
-        size = end - start
-        self._short = self._short + 1 if 0 < size < self._width else 0
-        self._width = self._width or size
-        self._size += size
-        self._blank = self._gap = 0
 
     def _may_skip(self, line: bytes) -> bool:
         """Whether a line without Base64 may stand within a key: blank, or one of its headers."""

@@ -74,6 +74,9 @@ _SETS = re.compile(
     rb"|set(?:[ ]-{1,2}[A-Za-z]{1,9}){1,3}|[a-z-]{2,12}[ ][a-z: -]{0,30}(?:set|put|add|config)"
     rb"(?:[ ]--?[\w-]{1,20}(?:[ =][\w./-]{1,40})?){0,3})[ \t]++\\{0,3}[\"']?(?:[\w.-]{1,30}:)?$"
 )
+"""What only a blank separates from a name and its value: the words of a Dockerfile, and commands
+that set a variable or a secret."""
+
 _SET = re.compile(rb"(?:[.][\w-]{1,30})?\\{0,3}[\"']?[ \t]++(?!-)")
 
 
@@ -118,23 +121,16 @@ def _find_by_layout(
         line = data[max(0, start - 80, data.rfind(b"\n", 0, start) + 1) : start]
         if _CELL_BEGINS.search(line) or not line.strip(b" \t*`+-"):
             return Place(found.end(), False, _CELL)
-    if (found := _SET.match(data, at)) is not None and _is_set(data, start, before):
-        return Place(found.end())
+    if (found := _SET.match(data, at)) is not None:
+        line = data[max(0, start - 120, data.rfind(b"\n", 0, start) + 1) : start]
+        if before == b"_auth" or _SETS.search(line):
+            return Place(found.end())
     for pattern in (_COLUMN, _ARROW):
         if (found := pattern.match(data, at)) is not None:
             return Place(found.end(), True)
     if password and (found := _TOLD.match(data, at)) is not None:
         return Place(found.end(), True)
     return None
-
-
-def _is_set(data: bytes, start: int, before: bytes) -> bool:
-    """Whether only a blank separates name and value: in a Dockerfile, and after commands that set
-    a variable or a secret."""
-    if before == b"_auth":
-        return True
-    line = data[max(0, start - 120, data.rfind(b"\n", 0, start) + 1) : start]
-    return _SETS.search(line) is not None
 
 
 # ----------------------------------------------------------------------------------- blocks of YAML

@@ -15,7 +15,7 @@ from worker.logs import trace
 from worker.logs.error_lines import find_ignored, select_error_lines
 from worker.logs.failed_tests import list_failed_tests
 from worker.logs.failing_command import keep_last_command
-from worker.logs.named_places import MAX_TEXT, names_place
+from worker.logs.named_places import MAX_TEXT, PLACE
 from worker.verdict.changed_files import count_tests, find_touches
 from worker.verdict.dependencies import changes_dependency, find_changed_install
 from worker.verdict.diffs import (
@@ -52,7 +52,7 @@ def read_change(
     last, every = (
         select_error_lines("\n".join(some)) for some in (keep_last_command(lines), lines)
     )
-    error = f"{group.text}\n{last if names_place(last) else every}"
+    error = f"{group.text}\n{last if PLACE.search(last) else every}"
     touched = find_touches(error, changed, project)
     failed = _list_failed_tests(log) if log and touched else ()
     # Files with failed tests do not count if together they have less than half of these.

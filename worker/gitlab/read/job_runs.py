@@ -41,11 +41,6 @@ _NAMED = 20
 SHOWN = 30
 
 
-def _read_job_log(args: OfJob, reader: Reader) -> Document:
-    """Return the log as text."""
-    return reader.logs.read_log(args.job_id).make_document()
-
-
 JOB_LOG = SourceDef(
     name="gitlab_get_job_log",
     description=(
@@ -53,7 +48,7 @@ JOB_LOG = SourceDef(
         "numbers (`grep -n`)."
     ),
     args=OfJob,
-    fetch=_read_job_log,
+    fetch=lambda args, reader: reader.logs.read_log(args.job_id).make_document(),
     timeout=SECONDS,
 )
 

@@ -108,11 +108,6 @@ SHOWN_WHOLE = 8192
 """Most bytes of a diff that the model is shown whole."""
 
 
-def _read_diff(args: NoArguments, reader: Reader) -> Document:
-    """Return a summary, a line for each file, then the diffs."""
-    return _make_mr_document(read_changed_files(reader), reader)
-
-
 def show_diff(found: Listing[wire.DiffFile], reader: Reader, limit: int) -> tuple[str, bool]:
     """Return the text of a diff that was read, and whether that is all of it.
 
@@ -209,7 +204,7 @@ MR_DIFF = SourceDef(
         "line numbers, over 8 KB the hunks that the failing jobs' logs name first; saved plain."
     ),
     args=NoArguments,
-    fetch=_read_diff,
+    fetch=lambda _, reader: _make_mr_document(read_changed_files(reader), reader),
 )
 
 

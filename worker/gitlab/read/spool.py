@@ -17,16 +17,12 @@ from worker.safety.redacted_values import Redacted, assume_redacted
 _IN_MEMORY = 1 << 20
 """Bytes up to which a segment of a log stays in memory."""
 
-
 BLOCK = 1 << 17
 """Bytes that are read to look at one line."""
 
-
 _SEGMENTS = 8
 
-
 _HEAD = 2  # segments that are kept from the log's beginning
-
 
 _READ = 1 << 20
 

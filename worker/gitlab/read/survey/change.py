@@ -43,7 +43,18 @@ def read_change(
         return diff
     files, whole = diff.items, not diff.more
     paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
-    changed = [_describe_file(each) for each in files]
+    changed = [
+        FileChange(
+            each.new_path,
+            each.old_path,
+            find_definitions(each.diff),
+            find_added_lines(each.diff),
+            find_hunks(each.diff),
+            each.new_file,
+            find_submodule_commit(each.diff),
+        )
+        for each in files
+    ]
     # The error, and the lines about it in the log of the group's first job.
     lines = read_excerpt(log, MAX_TEXT) if log else group.jobs[0].excerpt.split("\n")
     last, every = (
@@ -59,13 +70,17 @@ def read_change(
     }
     few = sum(counts.values()) < len(failed) / 2
     touched = tuple(each for each in touched if not (few and counts[each.path]))
+    dependencies = []
+    for each in files:
+        if changes_dependency(each.new_path, each.diff):
+            # Of a Dockerfile, the first line that changes what the image has.
+            line = find_changed_install(each.diff) if is_image(each.new_path) else 0
+            dependencies.append(f"{each.new_path}:{line}" if line else each.new_path)
     tested = [each.path for each in touched if each.names_tests]
     return Change(
         files=len(files),
         ci=tuple(path for path in paths if is_ci(path)),
-        dependencies=tuple(
-            _name_dependency(each) for each in files if changes_dependency(each.new_path, each.diff)
-        ),
+        dependencies=tuple(dependencies),
         only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
         touches=tuple(each for each in touched if each.is_certain or each.names_tests),
         failed_tests=len(failed) if tested else 0,
@@ -81,12 +96,6 @@ def read_change(
     )
 
 
-def _name_dependency(file: wire.DiffFile) -> str:
-    """Return the path, with the first line of a Dockerfile that changes what the image has."""
-    line = find_changed_install(file.diff) if is_image(file.new_path) else 0
-    return f"{file.new_path}:{line}" if line else file.new_path
-
-
 def _list_failed_tests(log: Log) -> tuple[str, ...]:
     """Return the failed tests that the log names; none if they cannot be counted."""
     if log.spool.size > MAX_LOG or log.spool.dropped_lines:
@@ -95,18 +104,6 @@ def _list_failed_tests(log: Log) -> tuple[str, ...]:
     ignored = find_ignored(cleaned)
     lines = enumerate(trace.split_lines(cleaned), 1)
     return list_failed_tests(line for number, line in lines if number not in ignored)
-
-
-def _describe_file(file: wire.DiffFile) -> FileChange:
-    return FileChange(
-        file.new_path,
-        file.old_path,
-        find_definitions(file.diff),
-        find_added_lines(file.diff),
-        find_hunks(file.diff),
-        file.new_file,
-        find_submodule_commit(file.diff),
-    )
 
 
 FILES = 4

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from worker.gitlab.read.job_log import Log
-from worker.gitlab.read.spool import Spool
+from worker.gitlab.read.job_log import Log, Spool
 from worker.gitlab.read.survey.compared_runs import find_errors
 from worker.gitlab.read.survey.reader import describe_log
 from worker.gitlab.read.wire import get_family

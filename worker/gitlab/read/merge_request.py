@@ -48,7 +48,7 @@ def _read_details(args: NoArguments, reader: Reader) -> RawDocument:
         author=mr.author.username if mr.author else None,
         created_at=mr.created_at,
         source_branch=mr.source_branch,
-        from_a_fork=mr.source_project_id != mr.target_project_id,
+        from_a_fork=mr.is_from_fork,
         target_branch=mr.target_branch,
         head_sha=mr.sha,
         labels=list(mr.labels),

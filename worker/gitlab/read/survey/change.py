@@ -43,18 +43,7 @@ def read_change(
         return diff
     files, whole = diff.items, not diff.more
     paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
-    changed = [
-        FileChange(
-            each.new_path,
-            each.old_path,
-            find_definitions(each.diff),
-            find_added_lines(each.diff),
-            find_hunks(each.diff),
-            each.new_file,
-            find_submodule_commit(each.diff),
-        )
-        for each in files
-    ]
+    changed = [_describe_file(each) for each in files]
     # The error, and the lines about it in the log of the group's first job.
     lines = read_excerpt(log, MAX_TEXT) if log else group.jobs[0].excerpt.split("\n")
     last, every = (
@@ -104,6 +93,18 @@ def _list_failed_tests(log: Log) -> tuple[str, ...]:
     ignored = find_ignored(cleaned)
     lines = enumerate(trace.split_lines(cleaned), 1)
     return list_failed_tests(line for number, line in lines if number not in ignored)
+
+
+def _describe_file(file: wire.DiffFile) -> FileChange:
+    return FileChange(
+        file.new_path,
+        file.old_path,
+        find_definitions(file.diff),
+        find_added_lines(file.diff),
+        find_hunks(file.diff),
+        file.new_file,
+        find_submodule_commit(file.diff),
+    )
 
 
 FILES = 4

@@ -10,8 +10,8 @@ from tests.law.house import Module, agree, none, parse, product
 HOME = "worker/safety/redacted_values.py"
 
 ASSUME = {
-    "worker/gitlab/read/spool.py": "reads back what was redacted before it was written",
-    "worker/gitlab/read/job_log.py": "says its size, and which versions its lines name",
+    "worker/gitlab/read/job_log.py": "reads back what was redacted before it was written, and says "
+    "its size and which versions its lines name",
     "worker/gitlab/read/redactions.py": "packs members that are redacted one by one",
     "worker/gitlab/read/repository.py": "numbers lines of a file that was redacted as a whole",
     "worker/gitlab/read/base.py": "puts names where unseen characters are",

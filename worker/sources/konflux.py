@@ -24,7 +24,7 @@ from worker.tools.arguments import Arguments
 from worker.verdict.finding import TaskStep
 
 
-class Metadata(Answer):
+class _Metadata(Answer):
     """A Kubernetes object's name and labels."""
 
     name: str
@@ -32,7 +32,7 @@ class Metadata(Answer):
     creationTimestamp: str | None = None
 
 
-class Condition(Answer):
+class _Condition(Answer):
     """How far a run is: type Succeeded with status True, False or Unknown."""
 
     type: str = ""
@@ -41,55 +41,55 @@ class Condition(Answer):
     message: str = ""
 
 
-class Terminated(Answer):
+class _Terminated(Answer):
     """How a container ended."""
 
     exitCode: int = 0
     reason: str = ""
 
 
-class Step(Answer):
+class _Step(Answer):
     """A step of a task: a container of the task's pod."""
 
     name: str = ""
     container: str = ""
-    terminated: Terminated | None = None
+    terminated: _Terminated | None = None
 
 
-class RunStatus(Answer):
+class _RunStatus(Answer):
     """The status of a PipelineRun or a TaskRun; pod and steps are a TaskRun's."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[_Condition, ...] = ()
     startTime: str | None = None
     completionTime: str | None = None
     podName: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[_Step, ...] = ()
 
 
-class TektonRun(Answer):
+class _TektonRun(Answer):
     """A PipelineRun or a TaskRun."""
 
-    metadata: Metadata
-    status: RunStatus = RunStatus()
+    metadata: _Metadata
+    status: _RunStatus = _RunStatus()
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> _Condition:
         """The condition `Succeeded`; an empty one if there is none yet."""
         found = (each for each in self.status.conditions if each.type == "Succeeded")
-        return next(found, Condition())
+        return next(found, _Condition())
 
 
-class ListMeta(Answer):
+class _ListMeta(Answer):
     """Where a list goes on: `continue` is set if it does."""
 
     more: str = Field(default="", alias="continue")
 
 
-class TektonRuns(Answer):
+class _TektonRuns(Answer):
     """A page of runs."""
 
-    items: tuple[TektonRun, ...] = ()
-    metadata: ListMeta = ListMeta()
+    items: tuple[_TektonRun, ...] = ()
+    metadata: _ListMeta = _ListMeta()
 
 
 PREFIXES = ("pipelinesascode.tekton.dev", "pac.test.appstudio.openshift.io")
@@ -119,13 +119,13 @@ class Tenant:
     repository: str = ""
 
 
-class OfPipelineRun(Arguments):
+class _OfPipelineRun(Arguments):
     """Of which PipelineRun."""
 
     pipeline_run: str = Field(pattern=_NAME, description="From konflux_list_pipelineruns.")
 
 
-class OfTaskRun(Arguments):
+class _OfTaskRun(Arguments):
     """Of which TaskRun, and which step."""
 
     task_run: str = Field(pattern=_NAME, description="From konflux_list_taskruns.")
@@ -136,7 +136,7 @@ class OfTaskRun(Arguments):
     )
 
 
-class Konflux:
+class _Konflux:
     """Reads runs from clusters for the sessions of configured projects.
 
     `places` are asked in turn: the cluster, then the archive that keeps deleted objects
@@ -158,28 +158,47 @@ class Konflux:
         """Return the merge request's PipelineRuns as JSON, newest first."""
         tenant = self._get_tenant(reader.subject)
         missing: list[str] = []
-        found: dict[str, TektonRun] = {}
+        found: dict[str, _TektonRun] = {}
         for selector in _make_selectors(tenant, reader.subject):
             found |= self._list_runs(tenant, "pipelineruns", selector, missing)
         runs = sorted(found.values(), key=lambda run: run.metadata.creationTimestamp or "")
-        content = {"pipeline_runs": [_describe_pipeline_run(run) for run in reversed(runs)]}
+        found_runs = [
+            present(
+                name=run.metadata.name,
+                **_describe_outcome(run),
+                sha=_get_label(run, "sha"),
+                event=_get_label(run, "event-type"),
+                component=run.metadata.labels.get("appstudio.openshift.io/component", ""),
+                scenario=run.metadata.labels.get("test.appstudio.openshift.io/scenario", ""),
+            )
+            for run in reversed(runs)
+        ]
         if not runs:
             missing.append("runs: the cluster has none for this merge request (any more)")
-        return RawDocument(content, "; ".join(missing))
+        return RawDocument({"pipeline_runs": found_runs}, "; ".join(missing))
 
-    def list_task_runs(self, args: OfPipelineRun, reader: Reader) -> RawDocument:
+    def list_task_runs(self, args: _OfPipelineRun, reader: Reader) -> RawDocument:
         """Return the TaskRuns of one PipelineRun as JSON, failed ones first."""
         tenant = self._get_tenant(reader.subject)
         self._find_own_run(tenant, "pipelineruns", args.pipeline_run, reader.subject)
         missing: list[str] = []
         selector = f"tekton.dev/pipelineRun={args.pipeline_run}"
         runs = self._list_runs(tenant, "taskruns", selector, missing).values()
-        ordered = sorted(runs, key=lambda run: (run.condition.status != "False", _get_start(run)))
-        return RawDocument(
-            {"task_runs": [_describe_task_run(run) for run in ordered]}, "; ".join(missing)
-        )
+        found_runs = []
+        for run in sorted(
+            runs, key=lambda run: (run.condition.status != "False", run.status.startTime or "")
+        ):
+            steps = [
+                present(name=step.name, exit_code=ended.exitCode, reason=ended.reason)
+                for step in run.status.steps
+                if (ended := step.terminated)
+            ]
+            task = run.metadata.labels.get("tekton.dev/pipelineTask", "")
+            outcome = _describe_outcome(run)
+            found_runs.append(present(name=run.metadata.name, task=task, **outcome, steps=steps))
+        return RawDocument({"task_runs": found_runs}, "; ".join(missing))
 
-    def read_pod_log(self, args: OfTaskRun, reader: Reader) -> RawDocument:
+    def read_pod_log(self, args: _OfTaskRun, reader: Reader) -> RawDocument:
         """Return the log of one step of a TaskRun. Quotes use its line numbers."""
         tenant = self._get_tenant(reader.subject)
         run = self._find_own_run(tenant, "taskruns", args.task_run, reader.subject)
@@ -187,7 +206,14 @@ class Konflux:
             why = one_line(run.condition.message, 300)
             raise SourceError(f"task run {args.task_run} has no pod, it never started: {why}")
         step = _choose_step(run.status.steps, args.step)
-        log, missing = self._read_log(tenant, run.status.podName, step.container)
+        pod = quote(run.status.podName, safe="")
+        path = f"/api/v1/namespaces/{tenant.namespace}/pods/{pod}/log"
+        what, query = f"the log of {step.container}", {"container": step.container}
+        blob = ask_in_turn(
+            self._places,
+            lambda place: keep_ends(place.chunks(path, what, MAX_READ, query), MAX_LOG),
+        )
+        log, missing = clean_ends(blob, what)
         return RawDocument(
             log,
             missing,
@@ -197,7 +223,7 @@ class Konflux:
             url=self._make_page_url(tenant, run),
         )
 
-    def _make_page_url(self, tenant: Tenant, run: TektonRun) -> str:
+    def _make_page_url(self, tenant: Tenant, run: _TektonRun) -> str:
         """Return the web page with the log of a TaskRun, "" if it is not known."""
         pipeline_run = run.metadata.labels.get("tekton.dev/pipelineRun", "")
         if not self._ui_url or not pipeline_run:
@@ -206,22 +232,20 @@ class Konflux:
         page = f"{self._ui_url}/ns/{tenant.namespace}/pipelinerun/{quote(pipeline_run, safe='')}"
         return f"{page}/logs/{quote(task, safe='')}" if task else f"{page}/logs"
 
-    # ------------------------------------------------------------------------------------ asking
-
     def _get_tenant(self, subject: Subject) -> Tenant:
         return self._tenants[subject.project.lower()]
 
     def _list_runs(
         self, tenant: Tenant, kind: str, selector: str, missing: list[str]
-    ) -> dict[str, TektonRun]:
+    ) -> dict[str, _TektonRun]:
         """List runs by name from all places; failures go to `missing`; raises if all fail."""
         path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}"
         query: Query = {"labelSelector": selector, "limit": LIMIT}
-        found: dict[str, TektonRun] = {}
+        found: dict[str, _TektonRun] = {}
         failures: list[SourceError] = []
         for place in reversed(self._places):
             try:
-                page = place.one(path, TektonRuns, f"the {kind}", query)
+                page = place.one(path, _TektonRuns, f"the {kind}", query)
             except SourceError as error:
                 failures.append(error)
                 continue
@@ -233,30 +257,19 @@ class Konflux:
         missing += map(str, failures)
         return found
 
-    def _find_own_run(self, tenant: Tenant, kind: str, name: str, subject: Subject) -> TektonRun:
+    def _find_own_run(self, tenant: Tenant, kind: str, name: str, subject: Subject) -> _TektonRun:
         """Find the run of that name. Raises SourceError if it lacks the merge request's labels."""
         path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}/{name}"
         what = f"{kind.removesuffix('s')} {name}"
-        run = ask_in_turn(self._places, lambda place: place.one(path, TektonRun, what))
+        run = ask_in_turn(self._places, lambda place: place.one(path, _TektonRun, what))
         wanted = _make_selectors(tenant, subject)
         has = {f"{key}={value}" for key, value in run.metadata.labels.items()}
         if not any(has.issuperset(selector.split(",")) for selector in wanted):
             raise SourceError(f"{what} is not of this merge request")
         return run
 
-    def _read_log(self, tenant: Tenant, pod: str, container: str) -> tuple[bytes, str]:
-        """Return the log of a container, and what is missing of it."""
-        path = f"/api/v1/namespaces/{tenant.namespace}/pods/{quote(pod, safe='')}/log"
-        what = f"the log of {container}"
-        query = {"container": container}
-        blob = ask_in_turn(
-            self._places,
-            lambda place: keep_ends(place.chunks(path, what, MAX_READ, query), MAX_LOG),
-        )
-        return clean_ends(blob, what)
 
-
-def _choose_step(steps: Sequence[Step], name: str) -> Step:
+def _choose_step(steps: Sequence[_Step], name: str) -> _Step:
     """Choose the step of this name; without a name, the only failed one or the only one.
 
     Raises ArgumentError if there is not exactly one.
@@ -265,14 +278,14 @@ def _choose_step(steps: Sequence[Step], name: str) -> Step:
     found = [each for each in steps if each.name == name] if name else (failed or steps)
     if len(found) == 1:
         return found[0]
-    known = ", ".join(map(_describe_end, steps)) or "none"
+    ends = (
+        f"{each.name} (exit code {each.terminated.exitCode})" if each.terminated else each.name
+        for each in steps
+    )
+    known = ", ".join(ends) or "none"
     if name:
         raise ArgumentError(f"step: {name!r} is not one of the steps: {known}")
     raise ArgumentError(f"step: name one of the steps: {known}")
-
-
-def _describe_end(step: Step) -> str:
-    return f"{step.name} (exit code {step.terminated.exitCode})" if step.terminated else step.name
 
 
 def open_konflux(
@@ -292,61 +305,7 @@ def open_konflux(
         for name, where in named.items()
         if where
     ]
-    return _make_rows(Konflux(places, tenants, ui_url))
-
-
-def _make_selectors(tenant: Tenant, subject: Subject) -> Iterator[str]:
-    """Yield label selectors, any of which marks a run as the merge request's."""
-    for prefix in PREFIXES:
-        yield f"{prefix}/sha={subject.sha}"
-        if tenant.repository:
-            repository = f"{prefix}/repository={tenant.repository}"
-            yield f"{repository},{prefix}/pull-request={subject.mr_iid}"
-
-
-def _get_label(run: TektonRun, name: str) -> str:
-    found = (run.metadata.labels.get(f"{prefix}/{name}", "") for prefix in PREFIXES)
-    return next(filter(None, found), "")
-
-
-def _get_start(run: TektonRun) -> str:
-    return run.status.startTime or ""
-
-
-def _describe_outcome(run: TektonRun) -> dict[str, Any]:
-    state = {"True": "succeeded", "False": "failed"}.get(run.condition.status, "running")
-    return present(
-        status=state,
-        reason=run.condition.reason,
-        message=one_line(run.condition.message, 1000),
-        started_at=run.status.startTime,
-        ended_at=run.status.completionTime,
-    )
-
-
-def _describe_pipeline_run(run: TektonRun) -> dict[str, Any]:
-    return present(
-        name=run.metadata.name,
-        **_describe_outcome(run),
-        sha=_get_label(run, "sha"),
-        event=_get_label(run, "event-type"),
-        component=run.metadata.labels.get("appstudio.openshift.io/component", ""),
-        scenario=run.metadata.labels.get("test.appstudio.openshift.io/scenario", ""),
-    )
-
-
-def _describe_task_run(run: TektonRun) -> dict[str, Any]:
-    steps = [
-        present(name=step.name, exit_code=step.terminated.exitCode, reason=step.terminated.reason)
-        for step in run.status.steps
-        if step.terminated
-    ]
-    task = run.metadata.labels.get("tekton.dev/pipelineTask", "")
-    return present(name=run.metadata.name, task=task, **_describe_outcome(run), steps=steps)
-
-
-def _make_rows(konflux: Konflux) -> tuple[SourceDef[Any], ...]:
-    """Return the sources, for sessions of a configured project only."""
+    konflux = _Konflux(places, tenants, ui_url)
     runs = SourceDef(
         name="konflux_list_pipelineruns",
         description=(
@@ -360,17 +319,42 @@ def _make_rows(konflux: Konflux) -> tuple[SourceDef[Any], ...]:
     tasks = SourceDef(
         name="konflux_list_taskruns",
         description="The TaskRuns of a Konflux PipelineRun with their steps, failed ones first.",
-        args=OfPipelineRun,
+        args=_OfPipelineRun,
         fetch=konflux.list_task_runs,
         applies=konflux.applies,
     )
     log = SourceDef(
         name="konflux_get_pod_log",
         description=("The log of one step of a Konflux TaskRun, from the pod or the archive."),
-        args=OfTaskRun,
+        args=_OfTaskRun,
         fetch=konflux.read_pod_log,
         note="quote a line of it as `konflux TASKRUN STEP line 12: text` (`grep -n`)",
         applies=konflux.applies,
         timeout=120.0,
     )
     return runs, tasks, log
+
+
+def _make_selectors(tenant: Tenant, subject: Subject) -> Iterator[str]:
+    """Yield label selectors, any of which marks a run as the merge request's."""
+    for prefix in PREFIXES:
+        yield f"{prefix}/sha={subject.sha}"
+        if tenant.repository:
+            repository = f"{prefix}/repository={tenant.repository}"
+            yield f"{repository},{prefix}/pull-request={subject.mr_iid}"
+
+
+def _get_label(run: _TektonRun, name: str) -> str:
+    found = (run.metadata.labels.get(f"{prefix}/{name}", "") for prefix in PREFIXES)
+    return next(filter(None, found), "")
+
+
+def _describe_outcome(run: _TektonRun) -> dict[str, Any]:
+    state = {"True": "succeeded", "False": "failed"}.get(run.condition.status, "running")
+    return present(
+        status=state,
+        reason=run.condition.reason,
+        message=one_line(run.condition.message, 1000),
+        started_at=run.status.startTime,
+        ended_at=run.status.completionTime,
+    )

@@ -101,19 +101,17 @@ class Cache:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         document = make()
-        if document.final and document.chunks is None:
-            self._keep(key, document)
-        return document
-
-    def _keep(self, key: tuple[str, str], document: Document) -> None:
+        size = len(document.data)
+        if not document.final or document.chunks is not None or size > self._max_kept:
+            return document
         with self._lock:
-            if key in self._kept or len(document.data) > self._max_kept:
-                return
-            self._kept[key] = document
-            self._size += len(document.data)
+            if key not in self._kept:
+                self._kept[key] = document
+                self._size += size
             while self._size > self._max_kept:
                 _, gone = self._kept.popitem(last=False)
                 self._size -= len(gone.data)
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,10 @@ class _BoundSource:
 
     def _make_document(self, args: Any) -> Document:
         row, reader = self.row, self.reader.with_deadline(time.monotonic() + self.row.timeout)
-        reader = replace(reader, redact=reader.redact.for_document(_name_document(row.name, args)))
+        told = (str(each) for each in args.model_dump(exclude_defaults=True).values())
+        # Such as "file src/app.py".
+        name = one_line(" ".join([_VERB.sub("", row.name).replace("_", " "), *told]), MAX_NAME)
+        reader = replace(reader, redact=reader.redact.for_document(name))
         with _translate_errors(row.name):
             given = row.fetch(args, reader)
             found = given if isinstance(given, Document) else redact_document(given, reader.redact)
@@ -145,13 +146,6 @@ class _BoundSource:
 
 
 _VERB = re.compile(r"^[a-z0-9]+_(?:get|list)_")
-
-
-def _name_document(source: str, args: Arguments) -> str:
-    """Return a readable name for what a source gives, such as "file src/app.py"."""
-    given = (str(each) for each in args.model_dump(exclude_defaults=True).values())
-    words = " ".join([_VERB.sub("", source).replace("_", " "), *given])
-    return one_line(words, MAX_NAME)
 
 
 @contextmanager
@@ -234,19 +228,14 @@ def load_plugins(points: Iterable[EntryPoint] | None = None) -> tuple[SourceDef[
     """Load all installed plug-ins, by entry point name. Raises ConfigError for a bad one."""
     found = entry_points(group=GROUP) if points is None else points
     rows = sorted(found, key=lambda each: each.name)
-    if rows:
-        _accept_former_names()
-    return tuple(row for point in rows for row in _load_rows(point))
-
-
-def _accept_former_names() -> None:
-    """Let modules be imported by their former names too, from now on: a plug-in may import when it
-    is called. Where there is no plug-in, nothing is found by these names."""
-    sys.modules.update(FORMER)
-    for name, module in FORMER.items():
+    # From now on, modules can be imported by their former names too: a plug-in may import when it
+    # is called. Where there is no plug-in, nothing is found by these names.
+    for name, module in FORMER.items() if rows else ():
+        sys.modules[name] = module
         parent, _, last = name.rpartition(".")
         if parent in sys.modules and parent not in FORMER:
             setattr(sys.modules[parent], last, module)
+    return tuple(row for point in rows for row in _load_rows(point))
 
 
 def _load_rows(point: EntryPoint) -> list[SourceDef[Any]]:

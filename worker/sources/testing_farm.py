@@ -36,7 +36,7 @@ _ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 _FILE = r"^[^/?#%\\\x00-\x20][^?#%\\\x00-\x1f]*$"
 
 
-class TmtTest(Answer):
+class _TmtTest(Answer):
     """What is tested: a git repository at a ref."""
 
     url: str = ""
@@ -44,20 +44,20 @@ class TmtTest(Answer):
     name: str | None = None
 
 
-class Tested(Answer):
+class _Tested(Answer):
     """The kinds of tests; one of them is set."""
 
-    fmf: TmtTest | None = None
-    tmt: TmtTest | None = None
-    sti: TmtTest | None = None
+    fmf: _TmtTest | None = None
+    tmt: _TmtTest | None = None
+    sti: _TmtTest | None = None
 
     @property
-    def one(self) -> TmtTest:
+    def one(self) -> _TmtTest:
         """The kind that is set; an empty test if none is."""
-        return self.fmf or self.tmt or self.sti or TmtTest()
+        return self.fmf or self.tmt or self.sti or _TmtTest()
 
 
-class Result(Answer):
+class _Result(Answer):
     """How it ended; `xunit` is the XML itself or None, `xunit_url` where it lies."""
 
     overall: str = ""
@@ -66,32 +66,32 @@ class Result(Answer):
     xunit_url: str | None = None
 
 
-class RunInfo(Answer):
+class _RunInfo(Answer):
     """Where the run's files are."""
 
     artifacts: str | None = None
 
 
-class TestRequest(Answer):
+class _TestRequest(Answer):
     """GET /v0.1/requests/{id}."""
 
     id: str
     state: str = ""
     created: str | None = None
     updated: str | None = None
-    test: Tested = Tested()
-    result: Result | None = None
-    run: RunInfo | None = None
+    test: _Tested = _Tested()
+    result: _Result | None = None
+    run: _RunInfo | None = None
     environments_requested: tuple[dict[str, Any], ...] | None = None
 
 
-class OfRequest(Arguments):
+class _OfRequest(Arguments):
     """Which request."""
 
     request_id: str = Field(pattern=_ID, description="The request's UUID, from a job's log.")
 
 
-class OfFile(OfRequest):
+class _OfFile(_OfRequest):
     """Which file of a request."""
 
     file: str = Field(
@@ -102,7 +102,7 @@ class OfFile(OfRequest):
     )
 
 
-class Farm:
+class _Farm:
     """Reads test requests for the sessions of configured projects.
 
     `repositories` maps a project's path to globs of the git URLs whose tests it may look at;
@@ -128,11 +128,15 @@ class Farm:
         """Whether the session's project has repositories listed."""
         return subject.project.lower() in self._repositories
 
-    def describe_request(self, args: OfRequest, reader: Reader) -> RawDocument:
+    def describe_request(self, args: _OfRequest, reader: Reader) -> RawDocument:
         """Return the request's state and outcome as JSON."""
         found = self._read_request(args.request_id, reader.subject)
-        result = found.result or Result()
-        tested = found.test.one
+        result = found.result or _Result()
+        tested, environments = found.test.one, []
+        for each in found.environments_requested or ():
+            system = each.get("os")
+            compose = system.get("compose") if isinstance(system, dict) else None
+            environments.append(present(arch=each.get("arch"), compose=compose))
         content = present(
             id=found.id,
             state=found.state,
@@ -141,15 +145,13 @@ class Farm:
             tested=present(url=tested.url, ref=tested.ref, plan=tested.name),
             created=found.created,
             updated=found.updated,
-            environments=[
-                _describe_environment(each) for each in found.environments_requested or ()
-            ],
+            environments=environments,
             artifacts=found.run.artifacts if found.run else None,
             has_results=bool(result.xunit or result.xunit_url),
         )
         return RawDocument(content, final=found.state in ENDED)
 
-    def list_failed_tests(self, args: OfRequest, reader: Reader) -> RawDocument:
+    def list_failed_tests(self, args: _OfRequest, reader: Reader) -> RawDocument:
         """Return counts, and the tests that failed or ended in an error, as JSON."""
         found = self._read_request(args.request_id, reader.subject)
         what = f"the results of request {found.id}"
@@ -161,7 +163,7 @@ class Farm:
         missing = f"{bad - MAX_CASES} more failed tests" if bad > MAX_CASES else ""
         return RawDocument(content, missing)
 
-    def read_file(self, args: OfFile, reader: Reader) -> RawDocument:
+    def read_file(self, args: _OfFile, reader: Reader) -> RawDocument:
         """Return a file from the request's artifacts, as a log."""
         found = self._read_request(args.request_id, reader.subject)
         what = f"the file {args.file} of request {found.id}"
@@ -182,7 +184,7 @@ class Farm:
             url=path,
         )
 
-    def _find_artifacts_url(self, found: TestRequest) -> str:
+    def _find_artifacts_url(self, found: _TestRequest) -> str:
         """Return the URL of a request's artifacts, "" if there is none that the operator allows."""
         url = (found.run.artifacts if found.run else None) or ""
         return url.rstrip("/") if self._is_allowed(url) else ""
@@ -194,17 +196,17 @@ class Farm:
         )
         return same and not re.search(r"[?#%\\\s]|/\.\.?(?:/|$)", url)
 
-    def _read_request(self, request_id: str, subject: Subject) -> TestRequest:
+    def _read_request(self, request_id: str, subject: Subject) -> _TestRequest:
         what = f"request {request_id}"
-        found = self._api.one(f"/v0.1/requests/{request_id}", TestRequest, what)
+        found = self._api.one(f"/v0.1/requests/{request_id}", _TestRequest, what)
         url = found.test.one.url.lower().removesuffix(".git")
         globs = self._repositories[subject.project.lower()]
         if not any(fnmatch.fnmatchcase(url, glob.removesuffix(".git")) for glob in globs):
             raise SourceError(f"{what} tests a repository this session may not look at")
         return found
 
-    def _read_xml(self, found: TestRequest, what: str) -> Iterator[bytes]:
-        result = found.result or Result()
+    def _read_xml(self, found: _TestRequest, what: str) -> Iterator[bytes]:
+        result = found.result or _Result()
         if result.xunit:
             return iter([result.xunit.encode(errors="replace")])
         url = result.xunit_url or ""
@@ -228,8 +230,32 @@ def open_testing_farm(
     if not repositories:
         return ()
     api = WebReader(url, "Testing Farm", token=token, variable="TESTING_FARM_API_TOKEN")
-    results = WebReader(results_url, "Testing Farm's results")
-    return _make_rows(Farm(api, results, results_url, repositories))
+    files = WebReader(results_url, "Testing Farm's results")
+    farm = _Farm(api, files, results_url, repositories)
+    request = SourceDef(
+        name="testing_farm_get_request",
+        description="A Testing Farm request: state, overall result, what was tested and where.",
+        args=_OfRequest,
+        fetch=farm.describe_request,
+        applies=farm.applies,
+    )
+    results = SourceDef(
+        name="testing_farm_get_results",
+        description="A Testing Farm request's results: counts, failed tests, files it left.",
+        args=_OfRequest,
+        fetch=farm.list_failed_tests,
+        applies=farm.applies,
+    )
+    log = SourceDef(
+        name="testing_farm_get_log",
+        description=("A file that a Testing Farm request has left, such as a test's output."),
+        args=_OfFile,
+        fetch=farm.read_file,
+        note="quote a line of it as `testing farm REQUEST FILE line 12: text` (`grep -n`)",
+        applies=farm.applies,
+        timeout=120.0,
+    )
+    return request, results, log
 
 
 def _list_files(case: Case, base: str) -> list[str]:
@@ -238,37 +264,3 @@ def _list_files(case: Case, base: str) -> list[str]:
     # A path without a file extension is a folder.
     paths = (path for path in found if re.match(_FILE, path) and "://" not in path)
     return [path for path in paths if "." in path.rpartition("/")[2]] if base else []
-
-
-def _describe_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
-    system = environment.get("os")
-    compose = system.get("compose") if isinstance(system, dict) else None
-    return present(arch=environment.get("arch"), compose=compose)
-
-
-def _make_rows(farm: Farm) -> tuple[SourceDef[Any], ...]:
-    """Return the sources, for sessions of a configured project only."""
-    request = SourceDef(
-        name="testing_farm_get_request",
-        description="A Testing Farm request: state, overall result, what was tested and where.",
-        args=OfRequest,
-        fetch=farm.describe_request,
-        applies=farm.applies,
-    )
-    results = SourceDef(
-        name="testing_farm_get_results",
-        description="A Testing Farm request's results: counts, failed tests, files it left.",
-        args=OfRequest,
-        fetch=farm.list_failed_tests,
-        applies=farm.applies,
-    )
-    log = SourceDef(
-        name="testing_farm_get_log",
-        description=("A file that a Testing Farm request has left, such as a test's output."),
-        args=OfFile,
-        fetch=farm.read_file,
-        note="quote a line of it as `testing farm REQUEST FILE line 12: text` (`grep -n`)",
-        applies=farm.applies,
-        timeout=120.0,
-    )
-    return request, results, log

@@ -7,7 +7,7 @@ It also reads Testing Farm's own dialect, where the outcome is the attribute `re
 suite, and `<logs>` name the files that each has left.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from xml.parsers.expat import ExpatError, ParserCreate
 
@@ -97,7 +97,10 @@ class Report:
         """Parse all of it. Raises SourceError for invalid XML, or XML that is not allowed here."""
         fed = 0
         try:
-            for piece in _split_pieces(chunks):
+            pieces = (
+                chunk[at : at + _PIECE] for chunk in chunks for at in range(0, len(chunk), _PIECE)
+            )
+            for piece in pieces:
                 self._parser.Parse(piece, False)
                 fed += len(piece)
                 if fed - self._parser.CurrentByteIndex > MAX_MARKUP:
@@ -124,16 +127,13 @@ class Report:
             self._case = Case(within, name[:500], of[:500], status)
             self._kept = 0
         elif name == "log":
-            self._add_log(attributes.get("href", ""))
+            owner = self._case or (self._suites[-1][0] if self._suites else None)
+            if owner and attributes.get("href") and len(owner.logs) < MAX_LOGS:
+                owner.logs.append(attributes["href"][:1000])
         elif self._case and name in _OUTCOMES:
             if self._case.status == "passed":
                 self._case.status = _OUTCOMES[name]
             self._case.message = self._case.message or attributes.get("message", "")[:MAX_TEXT]
-
-    def _add_log(self, address: str) -> None:
-        owner = self._case or (self._suites[-1][0] if self._suites else None)
-        if owner and address and len(owner.logs) < MAX_LOGS:
-            owner.logs.append(address[:1000])
 
     def _end_element(self, name: str) -> None:
         self._path.pop()
@@ -155,12 +155,6 @@ class Report:
         if self._case and is_kept and self._kept < MAX_TEXT:
             self._case.text.append(data[: MAX_TEXT - self._kept])
             self._kept += len(data)
-
-
-def _split_pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    for chunk in chunks:
-        for at in range(0, len(chunk), _PIECE):
-            yield chunk[at : at + _PIECE]
 
 
 def _check_encoding(version: str, encoding: str | None, standalone: int) -> None:

@@ -9,7 +9,6 @@ import logging
 import threading
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
@@ -30,25 +29,12 @@ KeptPlace = TaskStep | RequestFile
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    packed: bytes
-    url: str
-
-    def __len__(self) -> int:
-        return len(self.packed)
-
-
 class _Document(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     place: str
     url: str = ""
     data: str
-
-    def unpack(self) -> _Kept:
-        """Return the document as it is held in memory. Raises ValueError."""
-        return _Kept(base64.b64decode(self.data, validate=True), self.url)
 
 
 class _Record(BaseModel):
@@ -65,7 +51,7 @@ class Evidence:
 
     def __init__(self, max_kept: int = MAX_KEPT) -> None:
         self._max_kept = max_kept
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, tuple[bytes, str]] = {}  # the packed document, its link
         self._read: Callable[[], bytes | None] = lambda: None
         self._write: Callable[[bytes], None] = lambda record: None
         self._lock = threading.RLock()
@@ -78,21 +64,21 @@ class Evidence:
 
     def keep(self, place: KeptPlace, data: Redacted, url: str) -> None:
         """Keep a document. If the store fails, only later turns lack it."""
-        document = _Kept(zlib.compress(data), url)
-        if len(document) > self._max_kept:
+        packed = zlib.compress(data)
+        if len(packed) > self._max_kept:
             return
         with self._lock:
             loaded = self._load()
             self._kept.pop(name_place(place), None)
-            self._kept[name_place(place)] = document
-            while sum(map(len, self._kept.values())) > self._max_kept:
+            self._kept[name_place(place)] = packed, url
+            while sum(len(each) for each, _ in self._kept.values()) > self._max_kept:
                 del self._kept[next(iter(self._kept))]  # the oldest
             if loaded:  # otherwise what was stored before would be overwritten
                 self._save()
 
     def read_lines(self, place: KeptPlace) -> Sequence[str]:
         """Return the lines of a document. Raises SourceError for a document that was not read."""
-        packed = self._find(place).packed
+        packed, _ = self._find(place)
         unpacker = zlib.decompressobj()
         try:
             return trace.split_lines(unpacker.decompress(packed, MAX_DOCUMENT))
@@ -102,9 +88,9 @@ class Evidence:
     def link_lines(self, place: KeptPlace) -> str:
         """Return a link to a document; "" if it has no page. Raises SourceError if it was not
         read."""
-        return self._find(place).url
+        return self._find(place)[1]
 
-    def _find(self, place: KeptPlace) -> _Kept:
+    def _find(self, place: KeptPlace) -> tuple[bytes, str]:
         with self._lock:
             self._load()
             found = self._kept.get(name_place(place))
@@ -122,7 +108,10 @@ class Evidence:
         self._read = lambda: None
         try:
             found = _Record.model_validate_json(record or b"{}")
-            stored = {each.place: each.unpack() for each in found.documents}
+            stored = {
+                each.place: (base64.b64decode(each.data, validate=True), each.url)
+                for each in found.documents
+            }
         except ValueError as error:
             _log.warning("kept evidence is damaged: %s", type(error).__name__)
             stored = {}
@@ -131,8 +120,8 @@ class Evidence:
 
     def _save(self) -> None:
         documents = tuple(
-            _Document(place=place, url=each.url, data=base64.b64encode(each.packed).decode())
-            for place, each in self._kept.items()
+            _Document(place=place, url=url, data=base64.b64encode(packed).decode())
+            for place, (packed, url) in self._kept.items()
         )
         try:
             self._write(_Record(documents=documents).model_dump_json().encode())

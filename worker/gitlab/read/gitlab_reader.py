@@ -189,7 +189,7 @@ class GitLabReader:
     def is_members(self, subject: Subject) -> bool:
         """Whether the author is a member, by `fork_min_access`, and the branch is in no fork."""
         mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
-        return not policy.is_fork(mr) and policy.is_members(self._client, mr, self._policy)
+        return not mr.is_from_fork and policy.is_members(self._client, mr, self._policy)
 
     def is_bot(self, user_id: int) -> bool:
         """Whether GitLab says that the account is a bot."""

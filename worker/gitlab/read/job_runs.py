@@ -41,11 +41,6 @@ _NAMED = 20
 SHOWN = 30
 
 
-def _read_job_log(args: OfJob, reader: Reader) -> Document:
-    """Return the log as text."""
-    return reader.logs.read_log(args.job_id).make_document()
-
-
 JOB_LOG = SourceDef(
     name="gitlab_get_job_log",
     description=(
@@ -53,7 +48,7 @@ JOB_LOG = SourceDef(
         "numbers (`grep -n`)."
     ),
     args=OfJob,
-    fetch=_read_job_log,
+    fetch=lambda args, reader: reader.logs.read_log(args.job_id).make_document(),
     timeout=SECONDS,
 )
 
@@ -95,10 +90,7 @@ class _OfName(Arguments):
     job_name: str = Field(min_length=1, max_length=255, description="The job's whole name.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    pipeline: wire.Pipeline
-    job: wire.Job
+_Run = tuple[wire.Pipeline, wire.Job]
 
 
 @dataclass(slots=True)
@@ -128,7 +120,7 @@ class _Search:
             self._is_direct |= bool(found)
             if not self._is_direct:
                 found = self._find_below(pipeline)
-            yield from (_Run(pipeline, job) for job in sorted(found, key=lambda job: -job.id))
+            yield from ((pipeline, job) for job in sorted(found, key=lambda job: -job.id))
 
     def _is_meant(self, job: wire.Job) -> bool:
         # The model has seen the names without their invisible characters.
@@ -195,19 +187,20 @@ def _list_runs(args: _OfName, reader: Reader) -> RawDocument:
 
 
 def _describe_run(run: _Run) -> dict[str, Any]:
-    child = run.job.pipeline if run.job.started_by else None
+    pipeline, job = run
+    child = job.pipeline if job.started_by else None
     return present(
-        job_id=run.job.id,
-        status=run.job.status,
-        failure_reason=run.job.failure_reason,
-        pipeline=child.id if child else run.pipeline.id,
-        started_by=run.job.started_by if child else None,
-        of_pipeline=run.pipeline.id if child else None,
-        sha=run.pipeline.sha,
-        started_at=run.job.started_at,
-        seconds=run.job.duration,
-        runner=run.job.runner.description if run.job.runner else None,
-        web_url=run.job.web_url,
+        job_id=job.id,
+        status=job.status,
+        failure_reason=job.failure_reason,
+        pipeline=child.id if child else pipeline.id,
+        started_by=job.started_by if child else None,
+        of_pipeline=pipeline.id if child else None,
+        sha=pipeline.sha,
+        started_at=job.started_at,
+        seconds=job.duration,
+        runner=job.runner.description if job.runner else None,
+        web_url=job.web_url,
     )
 
 
@@ -226,14 +219,16 @@ def _read_last_green_log(args: _OfName, reader: Reader) -> Document:
     """Return the log of the newest run that passed; its last line says which run that is."""
     branch = reader.binding.target_branch()
     search = _Search(args.job_name, branch, reader)
-    run = next((run for run in search.find_runs() if run.job.status == "success"), None)
+    passed = (run for run in search.find_runs() if run[1].status == "success")
+    run = next(passed, None)
     if run is None:
         where = f"the newest {len(search.jobs)} pipelines of {branch}"
         unread = "".join(f"; not known: {gap}" for gap in dict.fromkeys(search.gaps))
         raise SourceError(f"job {args.job_name!r} has not passed in {where}{unread}")
-    document = reader.logs.read_log(run.job.id).make_document()
+    pipeline, job = run
+    document = reader.logs.read_log(job.id).make_document()
     # At its end, so that line N of the file is line N of the job's log.
-    where = f"job {run.job.id}, passed on {branch} at {run.pipeline.sha}, {run.job.web_url}"
+    where = f"job {job.id}, passed on {branch} at {pipeline.sha}, {job.web_url}"
     last = reader.redact(f"[this is the log of {where}]\n".encode(errors="replace"))
     chunks = document.chunks
     if chunks is None:

@@ -48,7 +48,7 @@ def _read_details(args: NoArguments, reader: Reader) -> RawDocument:
         author=mr.author.username if mr.author else None,
         created_at=mr.created_at,
         source_branch=mr.source_branch,
-        from_a_fork=mr.source_project_id != mr.target_project_id,
+        from_a_fork=mr.is_from_fork,
         target_branch=mr.target_branch,
         head_sha=mr.sha,
         labels=list(mr.labels),
@@ -106,11 +106,6 @@ MAX_SIZE = 8 * 1024 * 1024
 
 SHOWN_WHOLE = 8192
 """Most bytes of a diff that the model is shown whole."""
-
-
-def _read_diff(args: NoArguments, reader: Reader) -> Document:
-    """Return a summary, a line for each file, then the diffs."""
-    return _make_mr_document(read_changed_files(reader), reader)
 
 
 def show_diff(found: Listing[wire.DiffFile], reader: Reader, limit: int) -> tuple[str, bool]:
@@ -209,7 +204,7 @@ MR_DIFF = SourceDef(
         "line numbers, over 8 KB the hunks that the failing jobs' logs name first; saved plain."
     ),
     args=NoArguments,
-    fetch=_read_diff,
+    fetch=lambda _, reader: _make_mr_document(read_changed_files(reader), reader),
 )
 
 

@@ -57,7 +57,7 @@ def explain_unwanted(client: ReadClient, mr: wire.MergeRequest, policy: Policy, 
     the target project.
     """
     name = f"merge request !{mr.iid}"
-    in_fork = is_fork(mr) and ran_in != mr.target_project_id
+    in_fork = mr.is_from_fork and ran_in != mr.target_project_id
     if in_fork and not is_members(client, mr, policy):
         return (
             f"{name} comes from a fork of somebody below gitlab.fork_min_access; a member may ask "
@@ -85,11 +85,6 @@ def is_members(client: ReadClient, mr: wire.MergeRequest, policy: Policy) -> boo
     author = mr.author.id if mr.author else 0
     level = read_access_level(client, mr.target_project_id, author) if author else 0
     return level >= policy.fork_min_access
-
-
-def is_fork(mr: wire.MergeRequest) -> bool:
-    """Whether its source branch is in another project, or in a deleted one."""
-    return mr.source_project_id != mr.target_project_id
 
 
 def is_bot(client: ReadClient, user_id: int) -> bool:

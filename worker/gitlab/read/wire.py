@@ -117,6 +117,11 @@ class MergeRequest(Answer):
     head_pipeline: Pipeline | None = None
     diff_refs: _DiffRefs | None = None
 
+    @property
+    def is_from_fork(self) -> bool:
+        """Whether its source branch is in another project, or in a deleted one."""
+        return self.source_project_id != self.target_project_id
+
 
 class Commit(Answer):
     """A commit of a merge request."""
@@ -206,6 +211,11 @@ class Job(Answer):
     artifacts_expire_at: str | None = None
     pipeline: Pipeline | None = None
     started_by: str = ""
+
+    @property
+    def family(self) -> str:
+        """The name that all variants of a matrix or parallel job share, or the job's own."""
+        return str(parse_dimensions(self.name).get("group", self.name))
 
     @property
     def ref(self) -> JobRef:
@@ -352,8 +362,3 @@ def parse_dimensions(name: str) -> dict[str, Any]:
     if found := _PARALLEL.fullmatch(name):
         return {"group": found["group"], "part": f"{found['part']}/{found['total']}"}
     return {}
-
-
-def get_family(name: str) -> str:
-    """Return the name that all variants of a matrix or parallel job share, or the job's own."""
-    return str(parse_dimensions(name).get("group", name))

@@ -151,10 +151,7 @@ class GitLabWriter:
             if found := self.find_note(subject, marker, discussion_id):
                 return found
         ref = self._create(subject, place, fields, discussion_id)
-        return self._keep_oldest(subject, marker, ref)
-
-    def _keep_oldest(self, subject: Subject, marker: Marker, ref: NoteRef) -> NoteRef:
-        """Remove all but the oldest note with the marker: GitLab may have made the first late."""
+        # GitLab may have made the first note late: the oldest one stays.
         with suppress(ForgeError):  # two notes are better than none
             same = {ref, *self._find_all(subject, marker, ref.discussion_id)}
             ref, *others = sorted(same, key=lambda note: note.note_id)
@@ -195,16 +192,12 @@ class GitLabWriter:
             raise
         if not hurried and note.note_id in self._late_edits:
             self._late_edits.discard(note.note_id)
-            self._keep_body(path, note, body)
-
-    def _keep_body(self, path: str, note: NoteRef, body: str) -> None:
-        """Look at the note several times, and write its body again if it was replaced."""
-        for pause in SETTLE:
-            self._sleep(pause)
-            with suppress(ForgeError):  # the body was written once
-                found = self._get(path, f"note {note.note_id}")
-                if isinstance(found, dict) and found.get("body") != body:
-                    self._put_body(path, note, body, hurried=False)
+            for pause in SETTLE:
+                self._sleep(pause)
+                with suppress(ForgeError):  # the body was written once
+                    found = self._get(path, f"note {note.note_id}")
+                    if isinstance(found, dict) and found.get("body") != body:
+                        self._put_body(path, note, body, hurried=False)
 
     def _put_body(self, path: str, note: NoteRef, body: str, *, hurried: bool) -> None:
         patience = _HURRIED if hurried else _IDEMPOTENT
@@ -216,24 +209,20 @@ class GitLabWriter:
 
     def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
         """Resolve the thread that our note began, if it can be resolved."""
-        if thread := self._find_thread(subject, note):
-            path = f"{_make_path(subject)}/discussions/{quote(thread, safe='')}"
-            what, fields = f"the thread of note {note.note_id}", {"resolved": True}
-            with self._translate_errors(what):
-                answer = self.connections.get().http_put(path, post_data=fields, **_IDEMPOTENT)
-                _require_object(answer, what)
-
-    def _find_thread(self, subject: Subject, note: NoteRef) -> str:
-        """Return the id of the thread that our note begins; "" if none, or not resolvable.
-
-        GitLab's list of notes does not name their threads.
-        """
+        # GitLab's list of notes does not name their threads.
         path, what = f"{_make_path(subject)}/discussions", f"the threads of !{subject.mr_iid}"
         for thread in self._list_pages(path, what, "discussions", PAGES, PER_PAGE):
-            first = _list_objects(thread.get("notes"), "notes")[:1]
-            if first and first[0].get("id") == note.note_id:
-                return str(thread.get("id", "")) if first[0].get("resolvable") is True else ""
-        return ""
+            first = next(iter(_list_objects(thread.get("notes"), "notes")), {})
+            if first.get("id") != note.note_id:
+                continue
+            number = str(thread.get("id", ""))
+            if number and first.get("resolvable") is True:
+                one, what = f"{path}/{quote(number, safe='')}", f"the thread of note {note.note_id}"
+                with self._translate_errors(what):
+                    fields = {"resolved": True}
+                    answer = self.connections.get().http_put(one, post_data=fields, **_IDEMPOTENT)
+                    _require_object(answer, what)
+            return
 
     def acknowledge_note(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """Add 👀 to the note. GitLab answers 404 if it is there already: that is a success."""
@@ -254,21 +243,20 @@ class GitLabWriter:
             me = self.get_user_id()
             ours = isinstance(note, dict) and _get_author_id(note) == me
             marker = find_marker(str(note.get("body", ""))) if ours else None
-            return Votes(marker, self._count_votes(place, note_id, me)) if marker else None
+            if not marker:
+                return None
+            newest: dict[int, tuple[int, bool]] = {}
+            what = f"the reactions to note {note_id}"
+            for award in self._list_pages(place, what, "reactions", _AWARD_PAGES, 100):
+                up = _VOTES.get(str(award.get("name", "")).partition("_tone")[0])
+                user, number = _get_id(award.get("user")), _get_id(award)
+                if up is not None and user != me and newest.get(user, (0, up))[0] < number:
+                    newest[user] = number, up
+            return Votes(marker, {user: up for user, (_, up) in newest.items()})
         except ForgeError as error:
             if error.status != 404:
                 raise
             return None
-
-    def _count_votes(self, place: str, note_id: int, me: int) -> dict[int, bool]:
-        newest: dict[int, tuple[int, bool]] = {}
-        what = f"the reactions to note {note_id}"
-        for award in self._list_pages(place, what, "reactions", _AWARD_PAGES, 100):
-            up = _VOTES.get(str(award.get("name", "")).partition("_tone")[0])
-            user, number = _get_id(award.get("user")), _get_id(award)
-            if up is not None and user != me and newest.get(user, (0, up))[0] < number:
-                newest[user] = number, up
-        return {user: up for user, (_, up) in newest.items()}
 
     def remove_acknowledgement(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """Remove our 👀 from the note."""

@@ -62,13 +62,17 @@ def read_change(
     }
     few = sum(counts.values()) < len(failed) / 2
     touched = tuple(each for each in touched if not (few and counts[each.path]))
+    dependencies = []
+    for each in files:
+        if changes_dependency(each.new_path, each.diff):
+            # Of a Dockerfile, the first line that changes what the image has.
+            line = find_changed_install(each.diff) if is_image(each.new_path) else 0
+            dependencies.append(f"{each.new_path}:{line}" if line else each.new_path)
     tested = [each.path for each in touched if each.names_tests]
     return Change(
         files=len(files),
         ci=tuple(path for path in paths if is_ci(path)),
-        dependencies=tuple(
-            _name_dependency(each) for each in files if changes_dependency(each.new_path, each.diff)
-        ),
+        dependencies=tuple(dependencies),
         only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
         touches=tuple(each for each in touched if each.is_certain or each.names_tests),
         failed_tests=len(failed) if tested else 0,
@@ -82,12 +86,6 @@ def read_change(
         if whole
         else (),
     )
-
-
-def _name_dependency(file: wire.DiffFile) -> str:
-    """Return the path, with the first line of a Dockerfile that changes what the image has."""
-    line = find_changed_install(file.diff) if is_image(file.new_path) else 0
-    return f"{file.new_path}:{line}" if line else file.new_path
 
 
 def _list_failed_tests(log: Log) -> tuple[str, ...]:

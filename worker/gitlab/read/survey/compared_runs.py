@@ -110,7 +110,7 @@ class OwnLogs:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnErrors:
+class _OwnErrors:
     """The errors of a job of this pipeline. `usual` are the shapes of lines that look like errors
     but are in the log of its last passed run too: in no run are they errors."""
 
@@ -151,7 +151,7 @@ def may_blame_host(log: Log) -> bool:
 
 def read_own_errors(
     jobs: Sequence[wire.Job], logs: OwnLogs, pool: Executor
-) -> dict[int, OwnErrors]:
+) -> dict[int, _OwnErrors]:
     """Read the errors of jobs of this pipeline whose logs the survey has read, by job id."""
     read = pool.map(lambda job: _read_own(job, logs), jobs)
     return {job.id: found for job, found in zip(jobs, read, strict=True)}
@@ -159,7 +159,7 @@ def read_own_errors(
 
 def read_errors(
     runs: Sequence[tuple[wire.Job, wire.Pipeline]],
-    own: Iterable[OwnErrors],
+    own: Iterable[_OwnErrors],
     reader: Reader,
     pool: Executor,
 ) -> dict[int, Errors]:
@@ -178,15 +178,15 @@ def read_errors(
     return {job.id: found for (job, _), found in zip(runs, read, strict=True)}
 
 
-def _read_own(job: wire.Job, logs: OwnLogs) -> OwnErrors:
+def _read_own(job: wire.Job, logs: OwnLogs) -> _OwnErrors:
     log = logs.find(job.id)
     if log is None or log.spool.size > MAX_LOG or log.spool.dropped_lines:
-        return OwnErrors(job.ref)
+        return _OwnErrors(job.ref)
     cleaned = b"".join(log.spool.chunks())
     lines = read_command_lines(cleaned, COMPARED)
     usual = lines.find_usual(log.read_passed_lines())
     errors = _find_errors(job.failure_reason, cleaned, lines.drop_usual(usual))
-    return OwnErrors(job.ref, errors, usual)
+    return _OwnErrors(job.ref, errors, usual)
 
 
 def _read_other(

@@ -6,10 +6,7 @@ from dataclasses import replace
 
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import Listing
-from worker.gitlab.read.job_runs import (
-    get_project_id,
-    read_started_jobs,
-)
+from worker.gitlab.read.job_runs import get_project_id, read_started_jobs
 from worker.gitlab.read.pipeline_jobs import read_all_jobs
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.change import RequirementFiles, read_change
@@ -221,7 +218,14 @@ class FactCollector:
             errors = self._errors.get(group.jobs[0].job_id) if group.jobs else None
             alike = [job for job in group.jobs if self._errors.get(job.job_id, errors) == errors]
             refs = list(dict.fromkeys(map(self._get_ref, alike)))
-            pairs = [*self._pair_failures(refs, pipelines if len(refs) > 1 else ())]
+            # The first of these jobs with each other one, in the pipelines where both failed.
+            pairs: list[tuple[wire.Job, wire.Job]] = []
+            for pipeline in pipelines if len(refs) > 1 else ():
+                jobs = sorted(self._list_all_jobs(pipeline), key=lambda job: job.id)
+                newest = {job.ref: job for job in jobs}
+                failed = {ref: job for ref, job in newest.items() if job.status == "failed"}
+                if first := failed.get(refs[0]):
+                    pairs += [(first, failed[ref]) for ref in refs[1:] if ref in failed]
             differ = {
                 job.ref
                 for first, job in pairs
@@ -231,21 +235,6 @@ class FactCollector:
             for first, job in pairs:
                 if job.ref not in differ:
                     self._errors.setdefault(job.id, self._get_errors(first.id))
-
-    def _pair_failures(
-        self, refs: Sequence[wire.JobRef], pipelines: Sequence[wire.Pipeline]
-    ) -> Iterator[tuple[wire.Job, wire.Job]]:
-        """Pair the first of these jobs with each other one, in the pipelines where both failed."""
-        for pipeline in pipelines:
-            jobs = sorted(self._list_all_jobs(pipeline), key=lambda job: job.id)
-            failed = {
-                job.ref: job
-                for job in {job.ref: job for job in jobs}.values()
-                if job.status == "failed"
-            }
-            for ref in refs[1:]:
-                if refs[0] in failed and ref in failed:
-                    yield failed[refs[0]], failed[ref]
 
     def _find_recovered(self, own: wire.Pipeline) -> Iterator[tuple[wire.Job, wire.Job]]:
         """Yield the last failed run and the passed run of each other job that passed in the end."""
@@ -347,18 +336,18 @@ class FactCollector:
             return replace(facts, attempts=why, target=why, earlier=why, elsewhere=why)
         ours = {run.job_id for run in facts.jobs}
         attempts = self._find_runs(ref, near.attempts, facts.run)
+        if not isinstance(attempts, Unknown):
+            attempts = tuple(run for run in attempts if run.job_id not in ours)
         elsewhere = self._find_runs(ref, near.elsewhere, facts.run)
+        if not isinstance(elsewhere, Unknown):
+            elsewhere = tuple(filter(facts.has_same_error, elsewhere))
         others = self._find_runs(ref, near.of_other_kinds, facts.run)
         return replace(
             facts,
-            attempts=attempts
-            if isinstance(attempts, Unknown)
-            else tuple(run for run in attempts if run.job_id not in ours),
+            attempts=attempts,
             runs_of_other_sources=tuple(get_items(others)),
             earlier=self._find_runs(ref, near.earlier, facts.run),
-            elsewhere=elsewhere
-            if isinstance(elsewhere, Unknown)
-            else tuple(filter(facts.has_same_error, elsewhere)),
+            elsewhere=elsewhere,
             target=self._describe_target(ref, near, facts.run),
         )
 

@@ -13,7 +13,7 @@ from worker.gitlab.read.pipeline_jobs import DownstreamPipelines, find_retried_i
 from worker.gitlab.read.reports import STATUS_PAGES
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.fact_collection import Diff
-from worker.gitlab.read.wire import get_family
+from worker.gitlab.read.wire import parse_dimensions
 from worker.safety.untrusted import one_line
 from worker.verdict.facts import NO_RUNNER, NOT_ASKED, WAITED
 from worker.verdict.jobs import FailingJob
@@ -73,7 +73,7 @@ def read_failing_jobs(reader: Reader, draft: Draft) -> None:
                 "pipeline on a new one.",
             )
     draft.others += describe_other_jobs(listed.items)
-    variants = Counter(get_family(job.name) for job in newest)
+    variants = Counter(job.family for job in newest)
     failing = [_describe_failing(job, variants, reader) for job in failed]
     draft.jobs += _add_runners(sorted(failing, key=lambda job: job.job_id), reader)
     if not newest:
@@ -168,8 +168,8 @@ def _describe_failing(job: wire.Job, variants: Mapping[str, int], reader: Reader
         stage=_clean_text(job.stage, reader),
         reason=_clean_text(job.failure_reason or "", reader),
         url=job.web_url,
-        family=_clean_text(get_family(job.name), reader),
-        family_size=variants[get_family(job.name)],
+        family=_clean_text(job.family, reader),
+        family_size=variants[job.family],
         kept_bytes=sum(each.size or 0 for each in job.artifacts if each.file_type == "archive"),
         has_started=job.started_at is not None,
         tags=tuple(_clean_text(tag, reader) for tag in job.tag_list),
@@ -185,7 +185,7 @@ def _describe_child(job: dict[str, Any], reader: Reader) -> FailingJob:
         stage=_clean_text(str(job.get("stage", "")), reader),
         reason=_clean_text(str(job.get("failure_reason", "")), reader),
         url=str(job.get("web_url", "")),
-        family=_clean_text(get_family(name), reader),
+        family=_clean_text(str(parse_dimensions(name).get("group", name)), reader),
         has_started="started_at" in job,
     )
 
@@ -237,10 +237,8 @@ def describe_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
     for job in newest.values():
         by_status.setdefault(job.status, []).append(job)
     failed = by_status.get("failed", [])
-    families = {get_family(job.name) for job in failed}
-    passed = sorted(
-        by_status.get("success", []), key=lambda job: get_family(job.name) not in families
-    )
+    families = {job.family for job in failed}
+    passed = sorted(by_status.get("success", []), key=lambda job: job.family not in families)
     again = []
     for job in sorted(jobs, key=lambda job: job.id):
         if job.status == "failed" and job.id in retried:

@@ -175,25 +175,23 @@ def _read_logs(draft: Draft, reader: Reader, pool: ThreadPoolExecutor, deadline:
             nth[job.family] += 1
             ranked.append((nth[job.family], job.job_id, job))
     chosen = [job for _, _, job in sorted(ranked, key=lambda each: each[:2])[:MOST_LOGS]]
-    reading = {job.job_id: pool.submit(_add_log, job, reader) for job in chosen}
+
+    def read(job: FailingJob) -> FailingJob | str:
+        try:
+            return describe_log(job, reader.logs.read_log(job.job_id))
+        except SourceError as error:
+            return str(error)
+
+    reading = {job.job_id: pool.submit(read, job) for job in chosen}
     wait(reading.values(), max(0.0, deadline - time.monotonic()))
     done = {number: each.result() for number, each in reading.items() if each.done()}
     for number in reading.keys() - done.keys():
         draft.gaps.append(f"the log of job {number}: it took too long")
     draft.gaps += [each for each in done.values() if isinstance(each, str)][:8]
-    read = {number: job for number, job in done.items() if isinstance(job, FailingJob)}
-    draft.jobs = [read.get(job.job_id, job) for job in draft.jobs]
+    found = {number: job for number, job in done.items() if isinstance(job, FailingJob)}
+    draft.jobs = [found.get(job.job_id, job) for job in draft.jobs]
     if len(chosen) < sum(job.job_id > 0 for job in draft.jobs):
         draft.gaps.append(f"only {len(chosen)} logs were read")
-
-
-def _add_log(job: FailingJob, reader: Reader) -> FailingJob | str:
-    """Return the job with what its log shows, or why the log cannot be read."""
-    try:
-        log = reader.logs.read_log(job.job_id)
-    except SourceError as error:
-        return str(error)
-    return describe_log(job, log)
 
 
 def describe_log(job: FailingJob, log: Log) -> FailingJob:

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from worker.gitlab.read.job_log import Log
-from worker.gitlab.read.spool import Spool
+from worker.gitlab.read.job_log import Log, Spool
 from worker.gitlab.read.survey.compared_runs import find_errors
 from worker.gitlab.read.survey.reader import describe_log
-from worker.gitlab.read.wire import get_family
+from worker.gitlab.read.wire import Job
 from worker.logs.trace import clean_trace
 from worker.safety.redacted_values import redact_bytes
 from worker.verdict.facts import Facts, Run
@@ -122,7 +121,9 @@ def _make_log(trace: bytes) -> Log:
 
 
 def _describe(number: int, job: str, trace: bytes) -> FailingJob:
-    failing = FailingJob(number, job, reason="script_failure", family=get_family(job))
+    failing = FailingJob(
+        number, job, reason="script_failure", family=Job(id=number, name=job).family
+    )
     return describe_log(failing, _make_log(trace))
 
 

@@ -125,7 +125,9 @@ class Layout:
 
     def _write_shorter(self, section: str, size: int) -> "Layout":
         """Return the layout of a finding with two sentences in a section."""
-        changed = {_FIELDS[section]: _write_two_sentences(size)}
+        words = "Some " + "words that are not long " * 20
+        first, second = words[: size // 2 - 1].rstrip(), words[: size - size // 2 - 1].rstrip()
+        changed = {_FIELDS[section]: f"{first}. {second}."}
         return replace(self, finding=replace(self.finding, **changed))  # type: ignore[arg-type]
 
     def _measure_room(self, part: HiddenPart, hidden: frozenset[str], small: str) -> HiddenPart:
@@ -322,11 +324,6 @@ class Layout:
         parts.fold_section("What is known", finding.cause)
         to_do = parts.write_brief(_TO_DO, finding.to_do, int(limits.extra_advice))
         return {"missing": missing, "next_time": next_time, "to_do": to_do}
-
-
-def _write_two_sentences(size: int) -> str:
-    words = "Some " + "words that are not long " * 20
-    return f"{words[: size // 2 - 1].rstrip()}. {words[: size - size // 2 - 1].rstrip()}."
 
 
 def _find_free_detail(failed: FailedLine) -> Detail:

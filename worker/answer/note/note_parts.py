@@ -211,7 +211,15 @@ def write_answer_parts(parts: Sequence[ReplyPart], hosts: Hosts, room: int) -> s
         if isinstance(part, str):
             piece = neutralise(remove_tokens(part), hosts, room)
         else:
-            piece = _write_item(part, texts, hosts)
+            # The list item that it was in the model's text.
+            mark = part.lead.lstrip()
+            indent = _find_outer_column(texts, len(part.lead.expandtabs(4)) - len(mark))
+            column = indent + len(mark)
+            piece = " " * indent + mark
+            if isinstance(part, Evidence):
+                piece += write_quote(part, hosts, column)
+            else:
+                piece += write_unproven(part)
         both = listed and not isinstance(part, str)
         texts += ("\n" if both else "\n\n" if texts else "") + piece
         listed = not isinstance(part, str)
@@ -219,15 +227,6 @@ def write_answer_parts(parts: Sequence[ReplyPart], hosts: Hosts, room: int) -> s
 
 
 _ITEM = re.compile(r" *(?:[-*+]|\d{1,9}[.)]) +")
-
-
-def _write_item(part: Evidence | Unproven, before: str, hosts: Hosts) -> str:
-    """Return a quote as the list item that it was in the model's text, after the text `before`."""
-    mark = part.lead.lstrip()
-    indent = _find_outer_column(before, len(part.lead.expandtabs(4)) - len(mark))
-    column = indent + len(mark)
-    text = write_quote(part, hosts, column) if isinstance(part, Evidence) else write_unproven(part)
-    return " " * indent + mark + text
 
 
 def _find_outer_column(before: str, indent: int) -> int:

@@ -149,7 +149,7 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
     long path or a time may stand before that; of a chain of errors, the last ones are shown. A part
     with clearly more of the words and numbers of `about` is shown instead.
     """
-    for squeeze in (str, squeeze_blanks, _squeeze_line):
+    for squeeze in (str, _squeeze_blanks, _squeeze_line):
         if len(squeeze(text)) <= size:
             return squeeze(text)
     text = _squeeze_line(text)
@@ -244,8 +244,8 @@ _FOLDERS = re.compile(
 
 
 def _squeeze_line(text: str) -> str:
-    """Return a text as `squeeze_blanks` does, and of long paths only the last two folders."""
-    return _FOLDERS.sub("…/", squeeze_blanks(text))
+    """Return a text as `_squeeze_blanks` does, and of long paths only the last two folders."""
+    return _FOLDERS.sub("…/", _squeeze_blanks(text))
 
 
 _PARENTS = re.compile(
@@ -259,7 +259,7 @@ def _squeeze_paths(text: str) -> str:
     return _PARENTS.sub("…/", _squeeze_line(text))
 
 
-def squeeze_blanks(text: str) -> str:
+def _squeeze_blanks(text: str) -> str:
     """Return a text without the blanks that pad its columns, of which a browser shows one."""
     return _BLANKS.sub(" ", text)
 
@@ -267,7 +267,7 @@ def squeeze_blanks(text: str) -> str:
 def find_cuts(line: str, part: str) -> tuple[bool, bool]:
     """Return whether a part that `cut_line` has made leaves out something of the line's beginning,
     and of its end, besides blanks and folders."""
-    part, whole = squeeze_blanks(part).rstrip(), squeeze_blanks(line).rstrip()
+    part, whole = _squeeze_blanks(part).rstrip(), _squeeze_blanks(line).rstrip()
     for squeeze in (_squeeze_line, _squeeze_paths):
         whole = whole if part in whole else squeeze(whole)
     is_cut = len(part) < len(whole)

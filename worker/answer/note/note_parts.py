@@ -9,13 +9,13 @@ import jinja2
 
 from worker.answer.failed_jobs import Detail, FailedLine
 from worker.answer.note import fit
-from worker.answer.note.older_note import make_pipeline_url
+from worker.answer.note.older_note import link_pipeline
 from worker.answer.note.quotes import cut_line, find_cuts
 from worker.answer.proof import ReplyPart
 from worker.conversation.answer_text import find_fenced_lines
 from worker.conversation.context import Outcome, Status, Subject
 from worker.safety.code import write_code_block, write_code_line
-from worker.safety.neutralise import is_link_allowed, is_plain_url, neutralise, neutralise_line
+from worker.safety.neutralise import is_link_allowed, neutralise, neutralise_line
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
 from worker.verdict.finding import (
@@ -304,7 +304,4 @@ def write_reason(text: str, subject: Subject, limit: int = MAX_BRIEF) -> str:
     """Return why a run ended, made harmless, with a link to a pipeline that superseded it."""
     if not (found := _OVERTAKEN.fullmatch(text)):
         return clean_line(text, frozenset(), limit)
-    url = make_pipeline_url(subject, int(found[1]))
-    pipeline = f"pipeline {found[1]}"
-    linked = f"[{pipeline}]({url})" if is_plain_url(url) else pipeline
-    return f"superseded by {linked}{found[2] or ''}"
+    return f"superseded by {link_pipeline(subject, int(found[1]))}{found[2] or ''}"

@@ -23,7 +23,7 @@ from worker.logs.named_places import find_places
 from worker.verdict.changed_files import select_lines
 from worker.verdict.facts import Installed
 from worker.verdict.finding import Captures, Evidence, Finding, JobLog, Place, RepoFile
-from worker.verdict.remarks import Remark, name, remark
+from worker.verdict.remarks import name, remark
 from worker.verdict.verdict import Ruling, Verdict
 
 _NEAR = 4
@@ -183,9 +183,15 @@ def hold_against_installed(ruling: Ruling, verdict: Verdict, cause: str) -> Ruli
     same = [each for each in ruling.same_as_passed if _list_names(each) & blamed]
     if verdict is not Verdict.INFRASTRUCTURE or ruling.hard or not same:
         return ruling
+    if same[0].kind == "runner":
+        why = remark("it ran on the same runner as ", *ruling.last_pass, ", which passed")
+    else:
+        what = name(f"{same[0].name} {same[0].version}")
+        words = " is the image of " if same[0].kind == "image" else " was installed in "
+        why = remark(what, words, *ruling.last_pass, " too, which passed")
     return replace(
         ruling,
-        contradictions=((verdict, _tell_same(same[0], ruling.last_pass)), *ruling.contradictions),
+        contradictions=((verdict, why), *ruling.contradictions),
         refuted_verdicts=ruling.refuted_verdicts | {verdict},
     )
 
@@ -198,11 +204,3 @@ def _list_names(installed: Installed) -> set[str]:
 
 def _normalise(text: str) -> str:
     return re.sub(r"[-_.]+", "-", text.partition("==")[0].strip(".,;:").lower())
-
-
-def _tell_same(installed: Installed, last_pass: Remark) -> Remark:
-    if installed.kind == "runner":
-        return remark("it ran on the same runner as ", *last_pass, ", which passed")
-    what = name(f"{installed.name} {installed.version}")
-    words = " is the image of " if installed.kind == "image" else " was installed in "
-    return remark(what, words, *last_pass, " too, which passed")

@@ -81,7 +81,11 @@ def find_kept_back(
         # Faults of the body as a whole (a missing marker) do not concern a part.
         faults = [fault for fault in _find_faults(part, hosts, redact) if fault.block]
         if faults:
-            shown = one_line(_read_block(block, redact), MAX_SHOWN)
+            # As a reader sees it: redacted once HTML is rendered, if only that shows a secret.
+            read = _read_text(block)
+            joined = _HTML.sub("", read)
+            is_split = redact(joined) != joined
+            shown = one_line(redact(joined if is_split else read), MAX_SHOWN)
             found.setdefault(shown, WithheldPart(shown, faults[0].what))
     return tuple(found.values())
 
@@ -139,13 +143,6 @@ def _find_changed_lines(body: str, redact: Redact) -> frozenset[int]:
         return frozenset()
     pairs = zip_longest(text.split("\n"), clean.split("\n"))
     return frozenset(line for line, (before, after) in enumerate(pairs) if before != after)
-
-
-def _read_block(block: Block, redact: Redact) -> str:
-    """Return the redacted text of a block, as a reader sees it."""
-    read = _read_text(block)
-    joined = _HTML.sub("", read)
-    return redact(read) if redact(joined) == joined else redact(joined)
 
 
 def _read_text(block: Block) -> str:

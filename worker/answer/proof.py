@@ -220,7 +220,11 @@ def _explain_miss(
         plural = "s" if len(others) > 1 else ""
         reason = f"it stands on line{plural} {named}{more} of {place}, not there"
         return _make_unproven(quote, reason)
-    if at := _find_other_blanks(wanted, lines, _list_likely_starts(wanted, lines)):
+    # The first lines with the longest word of the first text.
+    word = max(wanted[0].removesuffix("…").split(), key=len, default="")
+    searched = enumerate(islice(lines, _MAX_SEARCHED), 1)
+    likely = islice((number for number, line in searched if word in line), MAX_LIKELY)
+    if at := _find_other_blanks(wanted, lines, likely):
         shown = _show_lines(lines, at, at + len(wanted) - 1)
         reason = f"it stands on line {at} of {place}, not there, and its blanks differ"
         return _make_unproven(quote, reason, tuple(shown))
@@ -242,13 +246,6 @@ def _find_other_blanks(wanted: Sequence[str], lines: Sequence[str], starts: Iter
         ):
             return at
     return 0
-
-
-def _list_likely_starts(wanted: Sequence[str], lines: Sequence[str]) -> Iterator[int]:
-    """Yield the numbers of the first MAX_LIKELY lines with the longest word of the first text."""
-    word = max(wanted[0].removesuffix("…").split(), key=len, default="")
-    searched = enumerate(islice(lines, _MAX_SEARCHED), 1)
-    yield from islice((number for number, line in searched if word in line), MAX_LIKELY)
 
 
 def _strip_blanks(text: str) -> str:

@@ -160,8 +160,12 @@ def _read_quote(
         while end in inside and not lines[end].strip().startswith(fence[1]):
             end += 1
         return _set_text(quote, [*texts, *lines[skip + 1 : end]]), end + 1
-    if not texts and skip < len(lines) and _may_begin_text(lines[skip], replying, lazy, column):
-        texts, at = [lines[skip]], skip + 1
+    if not texts and skip < len(lines):
+        line = lines[skip]
+        may_follow = not (replying or _ITEM.match(line) or FENCE.match(line))
+        is_head = may_follow and _read_head(line, False, bare=not lazy)
+        if _is_in_item(line, column) or (may_follow and not is_head):
+            texts, at = [line], skip + 1
     if not texts:
         return _set_text(quote, texts), at
     below, at = _read_below(lines, at, declared - len(texts), column, lazy)
@@ -197,15 +201,6 @@ def _read_below(
 def _find_text(lines: list[str], at: int) -> int:
     """Return the number of the first line from `at` on that is not empty."""
     return next((number for number in range(at, len(lines)) if lines[number].strip()), len(lines))
-
-
-def _may_begin_text(line: str, replying: bool, lazy: bool, column: int) -> bool:
-    """Whether the text of a quote that has none yet begins on this line."""
-    if _is_in_item(line, column):
-        return True
-    if replying or _ITEM.match(line) or FENCE.match(line):
-        return False
-    return not _read_head(line, False, bare=not lazy)
 
 
 def _is_in_item(line: str, column: int) -> bool:

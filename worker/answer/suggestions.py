@@ -153,7 +153,11 @@ def _split_text(text: str) -> Iterator[str | Suggestion]:
         if caution and start < len(lines) and not lines[start].strip():
             start += 1
         opening = _OPENING.match(lines[start]) if start < len(lines) else None
-        end = _find_fence_end(lines, start + 1, opening["fence"]) if opening else None
+        end = None
+        if opening:
+            fence, after = opening["fence"], range(start + 1, len(lines))
+            closing = re.compile(rf"\s*{fence[0]}{{{len(fence)},}}\s*")
+            end = next((number for number in after if closing.fullmatch(lines[number])), None)
         if opening and end:
             first, last = int(opening["first"]), int(opening["last"] or opening["first"])
             text, said = "\n".join(lines[start + 1 : end]), caution[1] if caution else ""
@@ -163,15 +167,6 @@ def _split_text(text: str) -> Iterator[str | Suggestion]:
         else:
             yield lines[at]
             at += 1
-
-
-def _find_fence_end(lines: list[str], at: int, fence: str) -> int | None:
-    """Return the number of the line that closes the fence, None if none does."""
-    for number in range(at, len(lines)):
-        line = lines[number].strip()
-        if len(line) >= len(fence) and not line.strip(fence[0]):
-            return number
-    return None
 
 
 def split_code(text: str) -> tuple[str, str]:

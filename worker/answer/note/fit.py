@@ -143,8 +143,14 @@ class _Filler:
             self._add(extra_advice=True)
         named = whole.named_failures
         if named:
-            self._add_causes(named)
-        self._enlarge_quote()
+            # Why something else has failed, and what to do about it, matter more than the rest of
+            # the first cause's proof.
+            counts = dict.fromkeys((min(whole.to_do, 2), 1))
+            any(self._add(cause=named, to_do=to_do) for to_do in counts)
+        if self._limits.quotes:
+            any(self._add(quote_size=size) for size in _QUOTE_SIZES)
+        else:
+            self._add_quote(every, _QUOTE_SIZES)
         self._lengthen_quote()
         if named > self._limits.cause:
             self._add(further_size=_BEGINNINGS[1])
@@ -178,21 +184,6 @@ class _Filler:
             if self._add_quote(range(len(self._whole.quotes)), _QUOTE_SIZES[-1:]):
                 return
         self._limits = before
-
-    def _enlarge_quote(self) -> None:
-        """Show as much of the reserved quote as fits; if there is none, any that fits."""
-        if self._limits.quotes:
-            any(self._add(quote_size=size) for size in _QUOTE_SIZES)
-        else:
-            self._add_quote(range(len(self._whole.quotes)), _QUOTE_SIZES)
-
-    def _add_causes(self, count: int) -> None:
-        """Add the sentences that name the causes of several failures. Why something else has
-        failed, and what to do about it, matter more than the rest of the first cause's proof."""
-        any(
-            self._add(cause=count, to_do=to_do)
-            for to_do in dict.fromkeys((min(self._whole.to_do, 2), 1))
-        )
 
     def _add(self, **changes: Any) -> bool:
         limits = replace(self._limits, **changes)
@@ -253,32 +244,19 @@ class _Filler:
             return not shape.fails, not shape.legible, shape.announces, at
 
         sizes = (*sizes,) or (limits.quote_size,)
-        return any(
-            self._add(quotes=limits.quotes | {at}, one_line=lines, quote_size=size)
-            for at in sorted(set(numbers) - limits.quotes, key=rank)
-            if not shapes[at].repeats and (shapes[at].tells or not limits.quotes)
-            for lines in self._list_line_choices(at)
-            for size in sizes
-        )
-
-    def _list_line_choices(self, at: int) -> list[frozenset[int]]:
-        """Return what `PartLimits.one_line` may be with this quote, the best first."""
-        shape, lines = self._whole.quotes[at], self._limits.one_line
-        short = [lines | {at}] * shape.legible if shape.several else []
-        return [*short, *[lines] * (shape.several or shape.legible)]
+        for at in sorted(set(numbers) - limits.quotes, key=rank):
+            shape, lines = shapes[at], limits.one_line
+            if shape.repeats or (limits.quotes and not shape.tells):
+                continue
+            short = [lines | {at}] * (shape.several and shape.legible)
+            choices = [*short, *[lines] * (shape.several or shape.legible)]
+            for one_line, size in product(choices, sizes):
+                if self._add(quotes=limits.quotes | {at}, one_line=one_line, quote_size=size):
+                    return True
+        return False
 
 
 # ---------------------------------------------------------------------------------------- sections
-
-
-def count_sentences(text: str) -> int:
-    """Count the sentences before the first code block."""
-    return len(split_sentences(before_code(text)))
-
-
-def is_brief(text: str) -> bool:
-    """Whether the first sentence of a section has at most `BRIEF` characters."""
-    return len("".join(split_sentences(before_code(text))[:1])) <= BRIEF
 
 
 def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
@@ -325,14 +303,13 @@ def _point_to_code(sentences: list[str]) -> list[str]:
     if last.endswith(":"):
         if others and len(last) <= _ANNOUNCING:
             return _point_to_code(others)
-        return [*others, f"{_add_remark(last[:-1], 'in the details')}."]
+        told = last[:-1]
+        remark = (
+            f"{told[:-1]}; in the details)" if told.endswith(")") else f"{told} (in the details)"
+        )
+        return [*others, f"{remark}."]
     ended = last if others or last[-1] in ".!?" else f"{last}."
     return [*others, ended, "Code is in the details."]
-
-
-def _add_remark(text: str, remark: str) -> str:
-    """Return the text with a remark in brackets; if it ends in brackets, inside those."""
-    return f"{text[:-1]}; {remark})" if text.endswith(")") else f"{text} ({remark})"
 
 
 def find_further_failure(cause: str, shown: int, longest: int) -> str:

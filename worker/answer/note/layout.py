@@ -9,13 +9,12 @@ from functools import cached_property
 from worker.answer.failed_jobs import Detail, FailedLine
 from worker.answer.note import facts
 from worker.answer.note.fit import (
+    BRIEF,
     PartLimits,
     QuoteShape,
     WholeParts,
     choose_limits,
-    count_sentences,
     find_further_failure,
-    is_brief,
     list_hidden_sentences,
 )
 from worker.answer.note.note_parts import (
@@ -29,19 +28,17 @@ from worker.answer.note.note_parts import (
 from worker.answer.note.quotes import (
     announces_next,
     choose_line,
-    counts_only,
     find_words,
     get_job_id,
-    is_of_failure,
     sort_quotes,
 )
 from worker.answer.parse import advises_against_retry, list_named_failures
 from worker.answer.suggestions import Offers
 from worker.conversation.context import Outcome, Status, Subject
-from worker.logs.bystanders import Bystander
+from worker.logs.bystanders import Bystander, find_bystander
 from worker.safety.lint import MAX_LINES, count_visible_lines
-from worker.safety.sentences import before_code
-from worker.verdict.finding import Evidence, Finding, HiddenPart, RepoFile
+from worker.safety.sentences import before_code, split_sentences
+from worker.verdict.finding import Evidence, Finding, HiddenPart, JobArtifact, JobLog, RepoFile
 from worker.verdict.verdict import Verdict
 
 HEADLINES = {
@@ -105,11 +102,18 @@ class Layout:
         because they are too long come last, without sentences."""
         hidden, layout = self._find_hidden(small), self
         sections = frozenset(part.section for part in hidden)
-        longer = [*self._find_longer(sections)]
+        # Sections with more characters than the workflow asks for, if that hides others.
+        advice = MOST_ADVICE_WITH_LINKS if self.offers.links else MOST_ADVICE
+        most = {"Cause": MOST_CAUSE, _TO_DO: advice}
+        longer = [
+            HiddenPart(section, (), size)
+            for section, size in most.items()
+            if sections & most.keys() and section not in sections
+            if self._measure_prose(section) > size
+        ]
         for part in longer:
             layout = layout._write_shorter(part.section, part.visible_size)
         still = {part.section for part in layout._find_hidden(small)}
-        most = dict(self._list_asked_sizes())
         measured = (
             replace(part, visible_size=size, fits=True)
             if part.section not in still and size <= most.get(part.section, 0)
@@ -119,21 +123,11 @@ class Layout:
         )
         return *measured, *longer
 
-    def _find_longer(self, hidden: frozenset[str]) -> Iterator[HiddenPart]:
-        """Yield sections with more characters than the workflow asks for, if that hides others."""
-        for section, most in self._list_asked_sizes():
-            is_long = section not in hidden and self._measure_prose(section) > most
-            if hidden & {"Cause", _TO_DO} and is_long:
-                yield HiddenPart(section, (), most)
-
-    def _list_asked_sizes(self) -> Iterator[tuple[str, int]]:
-        """Yield each section with how many characters the workflow asks for."""
-        yield "Cause", MOST_CAUSE
-        yield _TO_DO, MOST_ADVICE_WITH_LINKS if self.offers.links else MOST_ADVICE
-
     def _write_shorter(self, section: str, size: int) -> "Layout":
         """Return the layout of a finding with two sentences in a section."""
-        changed = {_FIELDS[section]: _write_two_sentences(size)}
+        words = "Some " + "words that are not long " * 20
+        first, second = words[: size // 2 - 1].rstrip(), words[: size - size // 2 - 1].rstrip()
+        changed = {_FIELDS[section]: f"{first}. {second}."}
         return replace(self, finding=replace(self.finding, **changed))  # type: ignore[arg-type]
 
     def _measure_room(self, part: HiddenPart, hidden: frozenset[str], small: str) -> HiddenPart:
@@ -187,38 +181,36 @@ class Layout:
         said = finding.missing_evidence if abstains else finding.cause or finding.details
         to_do = finding.next_time if abstains else finding.to_do
         return WholeParts(
-            cause=count_sentences(said),
-            to_do=count_sentences(to_do),
-            quotes=self._describe_quotes(),
+            cause=_count_sentences(said),
+            to_do=_count_sentences(to_do),
+            quotes=[*self._describe_quotes()],
             has_origin=bool(facts.write_origin(finding, frozenset())),
             named_failures=0 if abstains else max(list_named_failures(finding.cause), default=0),
             jobs_detail=_find_free_detail(self._failed_line),
             tests=self._failed_line.count_tests(),
-            is_advice_brief=is_brief(to_do),
-            has_extra_advice=abstains and count_sentences(finding.to_do) > 0,
+            is_advice_brief=len("".join(split_sentences(before_code(to_do))[:1])) <= BRIEF,
+            has_extra_advice=abstains and _count_sentences(finding.to_do) > 0,
         )
 
-    def _describe_quotes(self) -> list[QuoteShape]:
-        shapes: list[QuoteShape] = []
+    def _describe_quotes(self) -> Iterator[QuoteShape]:
         shown: set[str] = set()
         for at, quote in enumerate(self._quotes):
-            text = (self._lines.get(at) or quote).text.strip()
-            repeats = text in shown and not isinstance(quote.place, RepoFile)
-            shapes.append(replace(self._describe_shape(at, quote), repeats=repeats))
+            line, place, job = self._lines.get(at) or quote, quote.place, get_job_id(quote)
+            text, is_file = line.text.strip(), isinstance(place, RepoFile)
+            counts_only = not is_file and find_bystander(line.text) is Bystander.CONSEQUENCE
+            tells = quote.lacks not in _EMPTY and not counts_only
+            is_of_job = isinstance(place, JobLog | JobArtifact)
+            is_of_failure = job in self._failed_jobs or not self._failed_jobs
+            yield QuoteShape(
+                several="\n" in quote.text,
+                legible="\n" not in quote.text or at in self._lines,
+                announces=announces_next(line.text),
+                fails=tells and (is_of_failure if is_of_job else not is_file),
+                job=job if job in self._failed_jobs else 0,
+                repeats=text in shown and not is_file,
+                tells=tells,
+            )
             shown.add(text)
-        return shapes
-
-    def _describe_shape(self, at: int, quote: Evidence) -> QuoteShape:
-        line, job = self._lines.get(at) or quote, get_job_id(quote)
-        tells = quote.lacks not in _EMPTY and not counts_only(line)
-        return QuoteShape(
-            several="\n" in quote.text,
-            legible="\n" not in quote.text or at in self._lines,
-            announces=announces_next(line.text),
-            fails=is_of_failure(quote, self._failed_jobs) and tells,
-            job=job if job in self._failed_jobs else 0,
-            tells=tells,
-        )
 
     @cached_property
     def _failed_line(self) -> FailedLine:
@@ -293,14 +285,18 @@ class Layout:
         doubts = stopped, finding.doubt, facts.write_doubt(finding, hosts)
         advice = parts.get_folded(_TO_DO)
         fixes = facts.write_diff_links(offers, advice)
+        is_sentence = to_do.rstrip("*_`\"')")[-1:] in _ENDS
         whose = " in the model's view" if self._is_overruled else ""
         is_cause_folded = bool(parts.get_folded("Cause"))
+        headline, is_whole = HEADLINES[finding.verdict], self.outcome.status is Status.DONE
+        if finding.verdict is Verdict.FLAKY and not self._is_overruled:
+            headline += ", and a retry does not help" * advises_against_retry(finding.to_do)
         return {
-            "verdict": self._choose_headline(),
+            "verdict": headline if is_whole else f"Unfinished: {headline.lower()}",
             "by": ", in the model's view" if finding.is_view else "",
             "stopped": " ".join(filter(None, doubts)),
             "whose": whose or (", perhaps" if finding.doubt else ""),
-            "to_do": _end_sentence(to_do) if fixes else to_do,
+            "to_do": f"{to_do}." if fixes and to_do and not is_sentence else to_do,
             "fixes": fixes,
             "more": facts.say_what_is_folded(
                 to_do, advice, finding.details, is_cause_folded, bool(offers.text)
@@ -329,19 +325,6 @@ class Layout:
         to_do = parts.write_brief(_TO_DO, finding.to_do, int(limits.extra_advice))
         return {"missing": missing, "next_time": next_time, "to_do": to_do}
 
-    def _choose_headline(self) -> str:
-        finding = self.finding
-        headline = HEADLINES[finding.verdict]
-        if finding.verdict is Verdict.FLAKY and not self._is_overruled:
-            headline += ", and a retry does not help" * advises_against_retry(finding.to_do)
-        whole = self.outcome.status is Status.DONE
-        return headline if whole else f"Unfinished: {headline.lower()}"
-
-
-def _write_two_sentences(size: int) -> str:
-    words = "Some " + "words that are not long " * 20
-    return f"{words[: size // 2 - 1].rstrip()}. {words[: size - size // 2 - 1].rstrip()}."
-
 
 def _find_free_detail(failed: FailedLine) -> Detail:
     """Return the most detail that takes no more lines than ONE_LINE."""
@@ -353,6 +336,6 @@ def _find_free_detail(failed: FailedLine) -> Detail:
     return next((detail for detail, lines in fitting if lines <= least), Detail.ONE_LINE)
 
 
-def _end_sentence(text: str) -> str:
-    """Return harmless `text` with a full stop, if it is no whole sentence yet."""
-    return text if not text or text.rstrip("*_`\"')")[-1:] in _ENDS else f"{text}."
+def _count_sentences(text: str) -> int:
+    """Count the sentences before the first code block."""
+    return len(split_sentences(before_code(text)))

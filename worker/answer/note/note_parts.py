@@ -1,21 +1,23 @@
 """The parts of a note, and the templates that they are filled into. All of it is harmless."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, lru_cache
 from itertools import accumulate
 
 import jinja2
 
 from worker.answer.failed_jobs import Detail, FailedLine
 from worker.answer.note import fit
-from worker.answer.note.older_note import make_pipeline_url
-from worker.answer.note.quotes import cut_line, squeeze_blanks, squeeze_line, squeeze_paths
+from worker.answer.note.older_note import link_pipeline
+from worker.answer.note.quotes import cut_line, find_cuts
 from worker.answer.proof import ReplyPart
 from worker.conversation.answer_text import find_fenced_lines
 from worker.conversation.context import Outcome, Status, Subject
 from worker.safety.markdown import write_code_block, write_code_line
 from worker.safety.neutralise import is_link_allowed, is_plain_url, neutralise, neutralise_line
+from worker.safety.code import write_code_block, write_code_line
+from worker.safety.neutralise import is_link_allowed, neutralise, neutralise_line
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
 from worker.verdict.finding import (
@@ -93,10 +95,8 @@ class Parts:
         A quote in `lines` takes one line: all of it if it is short, else its line in `lines`,
         marked and cut at `size` characters (see `cut_line`). Shortened ones are folded in full.
         """
-        cut = partial(cut_line, size=size, about=about)
         short = {
-            at: (at in lines and _write_on_one_line(quotes[at], size, self._hosts))
-            or _shorten(quotes[at], lines.get(at), cut, self._hosts)
+            at: _shorten(quotes[at], lines.get(at), size, about, self._hosts)
             for at in sorted(shown)
         }
         whole = {at: write_quote(quote, self._hosts) for at, quote in enumerate(quotes)}
@@ -121,7 +121,9 @@ class Parts:
 
     def render_folded(self, room: int) -> str:
         """Return all folded sections, each cut at `room` characters."""
-        sections = [drop_empty_headings("\n".join(_take_whole_lines(self._lines, room)))]
+        sizes = accumulate(len(line) + 1 for line in self._lines)
+        whole = [line for line, size in zip(self._lines, sizes, strict=True) if size <= room]
+        sections = [drop_empty_headings("\n".join(whole))]
         for title, text in self._folded:
             heading = f"**{title}**\n\n" if title else ""
             said = drop_empty_headings(remove_tokens(text))
@@ -146,12 +148,6 @@ def drop_empty_headings(text: str) -> str:
             kept.append(lines[number])
             following = level if lines[number].strip() else following
     return "\n".join(reversed(kept)).strip("\n")
-
-
-def _take_whole_lines(lines: list[str], room: int) -> list[str]:
-    """Return as many of the lines as fit into `room` characters, none of them cut."""
-    sizes = accumulate(len(line) + 1 for line in lines)
-    return [line for line, size in zip(lines, sizes, strict=True) if size <= room]
 
 
 @lru_cache(_REMEMBERED)
@@ -181,36 +177,25 @@ _MOST_BESIDE = 3
 """The most lines of a quote that stand beside one another."""
 
 
-def _write_on_one_line(quote: Evidence, size: int, hosts: Hosts) -> str:
-    """Return the lines of a quote beside one another; "" if they are many, or have more than
-    `size` characters, or more than one line of the note."""
-    lines = [line.strip() for line in remove_tokens(quote.text).split("\n") if line.strip()]
-    if len(lines) > _MOST_BESIDE or len(" / ".join(lines)) > min(size, fit.SHORT_QUOTE):
-        return ""
-    return f"{_link_place(quote, hosts)}: {' / '.join(map(write_code_line, lines))}"
-
-
 def _shorten(
-    quote: Evidence, line: Evidence | None, cut: Callable[[str], str], hosts: Hosts
+    quote: Evidence, line: Evidence | None, size: int, about: frozenset[str], hosts: Hosts
 ) -> str:
-    """Return one `line` of a quote, all lines if that is None, each shortened by `cut`. Marks say
-    what is left out."""
+    """Return one `line` of a quote, all lines if that is None, each cut at `size` characters. Marks
+    say what is left out. A short quote of a few lines is shown whole, beside one another."""
+    beside = [text.strip() for text in remove_tokens(quote.text).split("\n") if text.strip()]
+    is_short = len(" / ".join(beside)) <= min(size, fit.SHORT_QUOTE)
+    if line and is_short and len(beside) <= _MOST_BESIDE:
+        return f"{_link_place(quote, hosts)}: {' / '.join(map(write_code_line, beside))}"
     shown = line or quote
     lines = remove_tokens(shown.text).split("\n")
-    parts = [*map(cut, lines)]
+    parts = [cut_line(text, size, about) for text in lines]
     place = _link_place(shown, hosts)
     if len(lines) > 1:
         mark = " (cut)" if parts != lines else ""
         return f"{place}{mark}:\n{write_code_block(chr(10).join(parts), indent=2)}"
-    part = squeeze_blanks(parts[0]).rstrip()
-    whole = squeeze_blanks(lines[0]).rstrip()
-    for squeeze in (squeeze_line, squeeze_paths):
-        whole = whole if part in whole else squeeze(whole)
-    is_cut = len(part) < len(whole)
-    before = "… " if is_cut and not whole.startswith(part) else ""
-    after = " …" if is_cut and (not before or not whole.endswith(part)) else ""
-    count = quote.text.count("\n") + 1
-    mark = f" (1 of {count} lines)" if line else ""
+    begins_later, ends_earlier = find_cuts(lines[0], parts[0])
+    before, after = "… " * begins_later, " …" * ends_earlier
+    mark = f" (1 of {quote.text.count(chr(10)) + 1} lines)" if line else ""
     return f"{place}: {before}{write_code_line(parts[0])}{after}{mark}"
 
 
@@ -228,7 +213,15 @@ def write_answer_parts(parts: Sequence[ReplyPart], hosts: Hosts, room: int) -> s
         if isinstance(part, str):
             piece = neutralise(remove_tokens(part), hosts, room)
         else:
-            piece = _write_item(part, texts, hosts)
+            # The list item that it was in the model's text.
+            mark = part.lead.lstrip()
+            indent = _find_outer_column(texts, len(part.lead.expandtabs(4)) - len(mark))
+            column = indent + len(mark)
+            piece = " " * indent + mark
+            if isinstance(part, Evidence):
+                piece += write_quote(part, hosts, column)
+            else:
+                piece += write_unproven(part)
         both = listed and not isinstance(part, str)
         texts += ("\n" if both else "\n\n" if texts else "") + piece
         listed = not isinstance(part, str)
@@ -236,15 +229,6 @@ def write_answer_parts(parts: Sequence[ReplyPart], hosts: Hosts, room: int) -> s
 
 
 _ITEM = re.compile(r" *(?:[-*+]|\d{1,9}[.)]) +")
-
-
-def _write_item(part: Evidence | Unproven, before: str, hosts: Hosts) -> str:
-    """Return a quote as the list item that it was in the model's text, after the text `before`."""
-    mark = part.lead.lstrip()
-    indent = _find_outer_column(before, len(part.lead.expandtabs(4)) - len(mark))
-    column = indent + len(mark)
-    text = write_quote(part, hosts, column) if isinstance(part, Evidence) else write_unproven(part)
-    return " " * indent + mark + text
 
 
 def _find_outer_column(before: str, indent: int) -> int:
@@ -322,7 +306,4 @@ def write_reason(text: str, subject: Subject, limit: int = MAX_BRIEF) -> str:
     """Return why a run ended, made harmless, with a link to a pipeline that superseded it."""
     if not (found := _OVERTAKEN.fullmatch(text)):
         return clean_line(text, frozenset(), limit)
-    url = make_pipeline_url(subject, int(found[1]))
-    pipeline = f"pipeline {found[1]}"
-    linked = f"[{pipeline}]({url})" if is_plain_url(url) else pipeline
-    return f"superseded by {linked}{found[2] or ''}"
+    return f"superseded by {link_pipeline(subject, int(found[1]))}{found[2] or ''}"

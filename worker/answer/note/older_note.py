@@ -29,9 +29,7 @@ def mark_superseded(body: str, note_url: str, pipeline_id: int) -> str:
 def mark_passed(body: str, subject: Subject, *, same_commit: bool) -> str:
     """Return `body` folded under a link to the pipeline that passed. If it ran on the same commit,
     the headline does not call the failure fixed."""
-    pipeline = _write_link(
-        f"pipeline {subject.pipeline_id}", make_pipeline_url(subject, subject.pipeline_id)
-    )
+    pipeline = link_pipeline(subject, subject.pipeline_id)
     if same_commit:
         return _fold_body(
             body, f"{_AGAIN}{pipeline}.** The same commit passed without a change to it."
@@ -39,12 +37,12 @@ def mark_passed(body: str, subject: Subject, *, same_commit: bool) -> str:
     return _fold_body(body, f"{_FIXED}{pipeline}.**")
 
 
-def make_pipeline_url(subject: Subject, pipeline_id: int) -> str:
-    """Return the pipeline's URL; for a fork's pipeline, that of the merge request's pipelines."""
-    if subject.pipeline_project_id != subject.project_id:
-        return f"{subject.web_url}/pipelines"
+def link_pipeline(subject: Subject, pipeline_id: int) -> str:
+    """Return a link to the pipeline; for a fork's one, to the merge request's pipelines."""
     project, _, _ = subject.web_url.partition("/-/merge_requests/")
-    return f"{project}/-/pipelines/{pipeline_id}"
+    is_fork = subject.pipeline_project_id != subject.project_id
+    url = f"{subject.web_url}/pipelines" if is_fork else f"{project}/-/pipelines/{pipeline_id}"
+    return _write_link(f"pipeline {pipeline_id}", url)
 
 
 def _fold_body(body: str, headline: str) -> str:
@@ -105,8 +103,8 @@ def replace_first(finding: str, marker: Marker, first: str, answer_url: str) -> 
 
     `marker` is the first note's.
     """
-    where = f"[A later answer]({answer_url})" if is_plain_url(answer_url) else "A later answer"
-    said = f"{where} has changed the verdict.\n\n{take_text(first)}"
+    answer = _write_link("A later answer", answer_url)
+    said = f"{answer} has changed the verdict.\n\n{take_text(first)}"
     return _fold_below(f"{marker.text()}\n\n{take_text(finding)}", _SAID_FIRST, said)
 
 
@@ -119,7 +117,7 @@ _FOLD = "<details>"
 
 def write_run_again(subject: Subject) -> str:
     """Return the line above what is found on the pipeline of `subject`."""
-    return f"**Run again:** failed in another way in {_link_pipeline(subject)}."
+    return f"**Run again:** failed in another way in {link_pipeline(subject, subject.pipeline_id)}."
 
 
 def fold_earlier(body: str, earlier: str) -> str:
@@ -140,7 +138,7 @@ def mark_failed_again(body: str, subject: Subject, ended: str, *, passed_between
     rest = rest.strip("\n")
     if rest.startswith(_SAME) or is_marked(body):
         rest = rest.partition("\n")[2].strip("\n")
-    line = f"{_SAME}{_link_pipeline(subject)}.**"
+    line = f"{_SAME}{link_pipeline(subject, subject.pipeline_id)}.**"
     if passed_between:
         line += " It had passed on this commit in between: it comes and goes."
     elif ended:
@@ -152,8 +150,3 @@ def mark_failed_again(body: str, subject: Subject, ended: str, *, passed_between
     if ended and not passed_between and not rest.startswith(_FOLD):
         return _fold_below(told, "<summary>What was found</summary>", rest)
     return f"{told}\n\n{rest}"
-
-
-def _link_pipeline(subject: Subject) -> str:
-    url, text = make_pipeline_url(subject, subject.pipeline_id), f"pipeline {subject.pipeline_id}"
-    return f"[{text}]({url})" if is_plain_url(url) else text

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 
-from worker.logs.bystanders import Bystander, find_bystander
+from worker.logs.bystanders import find_bystander
 from worker.logs.line_kinds import PLAIN, TEST
 from worker.logs.line_marks import find_marks
 from worker.verdict.finding import Evidence, JobArtifact, JobLog, RepoFile
@@ -122,20 +122,6 @@ def get_job_id(evidence: Evidence) -> int:
             return 0
 
 
-def is_of_failure(evidence: Evidence, failed: Collection[int]) -> bool:
-    """Whether the quote is from what failed: one of the `failed` jobs, any job if these are not
-    known, or a test or a system that reported the failure."""
-    if isinstance(evidence.place, JobLog | JobArtifact):
-        return not failed or evidence.place.job_id in failed
-    return not isinstance(evidence.place, RepoFile)
-
-
-def counts_only(quote: Evidence) -> bool:
-    """Whether a line of a log only counts what failed, or follows from it."""
-    is_file = isinstance(quote.place, RepoFile)
-    return not is_file and find_bystander(quote.text) is Bystander.CONSEQUENCE
-
-
 def find_words(text: str) -> frozenset[str]:
     """Return the names and numbers of a text, of a checksum its beginning; lines about the same
     thing share some of them."""
@@ -159,14 +145,14 @@ def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
 def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
     """Return at most `size` characters of a line.
 
-    A line that is too long even after `squeeze_line` is shown from where it names the error, as a
+    A line that is too long even after `_squeeze_line` is shown from where it names the error, as a
     long path or a time may stand before that; of a chain of errors, the last ones are shown. A part
     with clearly more of the words and numbers of `about` is shown instead.
     """
-    for squeeze in (str, squeeze_blanks, squeeze_line):
+    for squeeze in (str, _squeeze_blanks, _squeeze_line):
         if len(squeeze(text)) <= size:
             return squeeze(text)
-    text = squeeze_line(text)
+    text = _squeeze_line(text)
     begins = (found.start() for found in _NAMES_ERROR.finditer(text, 0, MAX_READ))
     logged = _LOGGED.match(text[:MAX_READ])
     start = max(
@@ -174,23 +160,24 @@ def cut_line(text: str, size: int, about: frozenset[str] = frozenset()) -> str:
         default=logged.end() if logged else 0,
     )
     links = [*_list_links(text, start)]
-    if len(links) >= _LEAST_LINKS or _is_about(
-        text[links[-1] if links[1:] else len(text) :], about
-    ):
+    reason = text[links[-1] :] if links[1:] else ""
+    is_about = reason[:1].isalpha() and len(about.intersection(find_words(reason))) > 1
+    if len(links) >= _LEAST_LINKS or is_about:
         rests = (at for at in links if _LEAST_ERROR <= len(text) - at <= size)
         start = next(rests, start)
     before = _BEFORE.match(text, start, MAX_READ)
     if before and len(text) - before.end() >= _LEAST_ERROR:
         start = before.end()
     if _VALUE.match(text, start) and len(text) - start <= size:
-        start = _begin_earlier(text, size, start)
+        begins = (found.start() for found in _PART.finditer(text, 0, start + 1))
+        start = next((at for at in begins if len(text) - at <= size), start)
     if whole := _leave_out_labels(text[start:], size):
         return whole
     start = _find_reason(text, size, start, about)
     start = _find_part(text, size, start, about) if about else start
     rest = text[start:]
     if _find_end_outside(rest, size):
-        rest = squeeze_paths(rest)
+        rest = _squeeze_paths(rest)
     return _end_at_word(rest, size)
 
 
@@ -198,12 +185,6 @@ _VALUE = re.compile(r"(?i:expected|given|got|actual|received)\b")
 """What only says of a value what it should have been; of which value, stands before that."""
 
 _PART = re.compile(r"(?<=\s)(?=\w)|(?<=\w/)(?=\w)")
-
-
-def _begin_earlier(text: str, size: int, start: int) -> int:
-    """Return where the words before `start` begin that fit too, with the rest of the text."""
-    begins = (found.start() for found in _PART.finditer(text, 0, start + 1))
-    return next((at for at in begins if len(text) - at <= size), start)
 
 
 def _list_links(text: str, start: int) -> Iterator[int]:
@@ -225,11 +206,6 @@ _LABEL = re.compile(
 )
 _RULE = re.compile(r" {1,8}[\[(][\w/.…-]{2,200}[\])]$")
 """The name of a linter's rule, or of a project's file, at the end of what is wrong."""
-
-
-def _is_about(text: str, about: frozenset[str]) -> bool:
-    """Whether a text begins with a word and has several of those of `about`."""
-    return text[:1].isalpha() and len(about.intersection(find_words(text))) > 1
 
 
 def _leave_out_labels(text: str, size: int) -> str:
@@ -267,9 +243,9 @@ _FOLDERS = re.compile(
 """The first folders of a long path: where the runner keeps the project."""
 
 
-def squeeze_line(text: str) -> str:
-    """Return a text as `squeeze_blanks` does, and of long paths only the last two folders."""
-    return _FOLDERS.sub("…/", squeeze_blanks(text))
+def _squeeze_line(text: str) -> str:
+    """Return a text as `_squeeze_blanks` does, and of long paths only the last two folders."""
+    return _FOLDERS.sub("…/", _squeeze_blanks(text))
 
 
 _PARENTS = re.compile(
@@ -278,14 +254,25 @@ _PARENTS = re.compile(
 )
 
 
-def squeeze_paths(text: str) -> str:
-    """Return a text as `squeeze_line` does, and of every path only the last folder."""
-    return _PARENTS.sub("…/", squeeze_line(text))
+def _squeeze_paths(text: str) -> str:
+    """Return a text as `_squeeze_line` does, and of every path only the last folder."""
+    return _PARENTS.sub("…/", _squeeze_line(text))
 
 
-def squeeze_blanks(text: str) -> str:
+def _squeeze_blanks(text: str) -> str:
     """Return a text without the blanks that pad its columns, of which a browser shows one."""
     return _BLANKS.sub(" ", text)
+
+
+def find_cuts(line: str, part: str) -> tuple[bool, bool]:
+    """Return whether a part that `cut_line` has made leaves out something of the line's beginning,
+    and of its end, besides blanks and folders."""
+    part, whole = _squeeze_blanks(part).rstrip(), _squeeze_blanks(line).rstrip()
+    for squeeze in (_squeeze_line, _squeeze_paths):
+        whole = whole if part in whole else squeeze(whole)
+    is_cut = len(part) < len(whole)
+    begins_later = is_cut and not whole.startswith(part)
+    return begins_later, is_cut and (not begins_later or not whole.endswith(part))
 
 
 def _end_at_word(text: str, size: int) -> str:
@@ -347,30 +334,21 @@ def announces_next(text: str) -> bool:
     return len(text) <= _LONGEST_ANNOUNCEMENT and bool(_ANNOUNCES.search(text))
 
 
-def _is_heading(line: str) -> bool:
-    """Whether a line of several only says what the next ones are about."""
-    long = len(line) > _LONGEST_ANNOUNCEMENT
-    return announces_next(line) or (long and line.rstrip().endswith(":"))
-
-
 _BYSTANDER, _HEADING, _NAME = -4, -2, -1
 """Weights of lines without a reason, whatever words they have: what any log has, what only says
 what the next lines are about, and a frame of a stack or the name of a test."""
 
 
-def _only_names_test(line: str, marks: Collection[str]) -> bool:
-    if _ONLY_NUMBERED.match(line) and not _CLEAR.intersection(marks):
-        return True
-    return TEST.match(line.strip()) is not None and not _SAYS_HOW.search(line)
-
-
 def _weigh(line: str, about: Collection[str], near: tuple[str, ...]) -> int:
     if find_bystander(line, near):
         return _BYSTANDER
-    if _is_heading(line):
+    is_long = len(line) > _LONGEST_ANNOUNCEMENT
+    if announces_next(line) or (is_long and line.rstrip().endswith(":")):
         return _HEADING
     found = find_marks(line)
-    if found & _FRAME or _PLACE.match(line) or _only_names_test(line, found):
+    is_numbered = _ONLY_NUMBERED.match(line) and not _CLEAR & found
+    names_test = is_numbered or (TEST.match(line.strip()) and not _SAYS_HOW.search(line))
+    if found & _FRAME or _PLACE.match(line) or names_test:
         return _NAME
     marks = 3 * bool(found & _CLEAR) + bool(found & _TELLING)
     if not _CONCRETE.search(line):

@@ -91,11 +91,6 @@ class Preference:
     where: str = ""
 
 
-def find_no_price(model: str) -> float | None:
-    """Return None: no price is known."""
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class TierRules:
     """What the operator has configured. Without `models` there are no tiers.
@@ -110,7 +105,7 @@ class TierRules:
     default: TierModel = TierModel("")
     tier: str = TIERS[0]
     upgrade: frozenset[Signal] = frozenset()
-    find_price: Callable[[str], float | None] = find_no_price
+    find_price: Callable[[str], float | None] = lambda model: None
     reply: ReplyModel | None = None
 
     def __bool__(self) -> bool:
@@ -252,14 +247,11 @@ def costs_like_deep(rules: TierRules, tier: str, served: TierModel) -> bool:
     deep = rules.models[DEEP].model
     price, limit = rules.find_price(served.model), rules.find_price(deep)
     if price is None and limit is None:
-        return _looks_alike(served.model, deep)
+        # Names, of any provider, may be of one model or of variants of it.
+        one, two = (
+            normalize("NFKC", each.rpartition("/")[2]).strip().casefold()
+            for each in (served.model, deep)
+        )
+        return one.startswith(two) or two.startswith(one)
     # Names are many for one model; an unknown one may be that of `deep`, or a dearer one.
     return price is None or limit is None or price >= limit
-
-
-def _looks_alike(model: str, other: str) -> bool:
-    """Whether two names, of any provider, are of one model or of variants of it."""
-    one, two = (
-        normalize("NFKC", each.rpartition("/")[2]).strip().casefold() for each in (model, other)
-    )
-    return one.startswith(two) or two.startswith(one)

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from sandbox.base import ExecResult, Output
+from sandbox.base import Output
 from sandbox.tools import LOG, describe_output
 from worker.tools.arguments import Arguments
 from worker.tools.base import ToolContext, ToolDef, ToolOutput
@@ -26,10 +26,6 @@ def run_command(args: Args, context: ToolContext, number: int) -> ToolOutput:
     """Run the command; a non-zero exit status is a result like any other."""
     timeout = min(args.timeout_seconds or context.exec_timeout, context.exec_timeout)
     done = context.sandbox.exec(args.command, timeout=timeout, number=number)
-    return ToolOutput(_make_content(done, timeout), done.stdout.size + done.stderr.size)
-
-
-def _make_content(done: ExecResult, timeout: float) -> dict[str, Any]:
     content: dict[str, Any] = {"exit_code": done.exit_code}
     if done.timed_out:
         content["timed_out"] = f"killed after {timeout:g} seconds; what it wrote until then follows"
@@ -38,7 +34,7 @@ def _make_content(done: ExecResult, timeout: float) -> dict[str, Any]:
     content |= _describe_stream("stdout", done.stdout)
     if done.stderr.size:
         content |= _describe_stream("stderr", done.stderr)
-    return content
+    return ToolOutput(content, done.stdout.size + done.stderr.size)
 
 
 def _describe_stream(name: str, output: Output) -> dict[str, Any]:

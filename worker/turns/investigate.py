@@ -11,11 +11,10 @@ from worker.answer import repair
 from worker.answer.finish import find_kept_back
 from worker.answer.repair import Objections
 from worker.conversation import context_json
-from worker.conversation.absorb import halt_turn
+from worker.conversation.absorb import close_calls, close_lost_calls, halt_turn
 from worker.conversation.context import Context, Outcome
 from worker.conversation.decide import conclude_halted_turn
 from worker.conversation.messages import ToolCall, count_results
-from worker.conversation.open_calls import close_calls, close_lost_calls
 from worker.conversation.plan import write_step_reminder
 from worker.conversation.questions import Route
 from worker.errors import (

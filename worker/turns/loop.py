@@ -18,21 +18,32 @@ from worker.answer import repair
 from worker.answer.parse import is_finding
 from worker.clock import Clock
 from worker.conversation import prompts
-from worker.conversation.absorb import absorb_reply, charge_helper, halt_turn, record_overflow
-from worker.conversation.cache_marks import MarkPlan, plan_marks
+from worker.conversation.absorb import (
+    absorb_reply,
+    charge_helper,
+    close_calls,
+    close_lost_calls,
+    halt_turn,
+    list_saving_calls,
+    record_overflow,
+)
 from worker.conversation.context import Context, Outcome
 from worker.conversation.decide import HINT, Act, Ask, Stop, decide
 from worker.conversation.events import Answered, Asking, Stage, ToolRan, Watcher
 from worker.conversation.fold_plan import choose_fold, estimate_size
-from worker.conversation.fold_summary import (
-    MOST_TOKENS,
-    TASK,
+from worker.conversation.folds import (
+    MOST_SUMMARY_TOKENS,
+    SUMMARY_TASK,
+    Fold,
+    FoldKind,
+    build_view,
     check_summary,
+    list_fold_ends,
+    list_missing_files,
     split_messages,
     summarise_by_rules,
     write_transcript,
 )
-from worker.conversation.folds import Fold, FoldKind, build_view, list_fold_ends, list_missing_files
 from worker.conversation.limits import Limits, find_room, is_time_up
 from worker.conversation.messages import (
     Message,
@@ -43,7 +54,15 @@ from worker.conversation.messages import (
     find_open_calls,
     find_saved_files,
 )
-from worker.conversation.model import Helper, HelperAnswer, Model, Reply, Request
+from worker.conversation.model import (
+    Helper,
+    HelperAnswer,
+    MarkPlan,
+    Model,
+    Reply,
+    Request,
+    plan_marks,
+)
 from worker.conversation.model_switch import (
     SET_TIER,
     Raise,
@@ -53,7 +72,6 @@ from worker.conversation.model_switch import (
     raise_for_answer,
     record_model,
 )
-from worker.conversation.open_calls import close_calls, close_lost_calls, list_saving_calls
 from worker.conversation.tiers import REPLY
 from worker.errors import CIRCUIT_OPEN, SILENT, ContextOverflow, ModelError, Postponed, SandboxLost
 from worker.settings.models import Signal
@@ -159,7 +177,9 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     marked = MarkPlan((), context.cache)
     # A reply's own model writes no cache: it is asked once, and the marks are the session's.
     if (tools_allowed or keeps_cache) and not reply_model:
-        marked = _plan_marks(context, count_groups(sent), ephemeral=bool(notice), now=sent_at)
+        groups, cache = count_groups(sent), context.cache
+        ends = () if cache else list_fold_ends(context.messages, context.folds)
+        marked = plan_marks(groups, cache, ephemeral=bool(notice), now=sent_at, fold_ends=ends)
     request = Request(
         system=context.system,
         tools=context.tools,
@@ -207,11 +227,6 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> 
     if reply_model and after.turn_usage.halt:
         return leave_reply_model(after, "it refused to answer", gave_way=name)
     return record_model(after, name)
-
-
-def _plan_marks(context: Context, groups: int, *, ephemeral: bool, now: float) -> MarkPlan:
-    ends = () if context.cache else list_fold_ends(context.messages, context.folds)
-    return plan_marks(groups, context.cache, ephemeral=ephemeral, now=now, fold_ends=ends)
 
 
 def _leave_failed(context: Context, error: ModelError, parts: LoopParts) -> Context:
@@ -343,19 +358,12 @@ def _write_text(context: Context, fold: Fold, parts: LoopParts) -> tuple[Context
         text = text or summarise_by_rules(stretch, earlier_text)
         context = charge_helper(context, "summary", answers)
     hidden = context.messages[fold.start : fold.upto]
-    written = prompts.tell_fold(
-        len(hidden) - len(fold.kept_messages),
-        text,
-        _list_files(hidden, context, fold),
-        by_model=by_model,
-    )
+    count = len(hidden) - len(fold.kept_messages)
+    # The files with the results that are left out, the newest last.
+    saved = (path for path, _ in list_missing_files(context.messages, [fold]))
+    files = [*find_saved_files(hidden), *saved]
+    written = prompts.tell_fold(count, text, files, by_model=by_model)
     return context, replace(fold, text=parts.redact(written))
-
-
-def _list_files(hidden: Sequence[Message], context: Context, fold: Fold) -> Sequence[str]:
-    """List the files with the results that are left out, the newest last."""
-    written = [path for path, _ in list_missing_files(context.messages, [fold])]
-    return [*find_saved_files(hidden), *written]
 
 
 def _summarise(
@@ -384,7 +392,7 @@ def _summarise(
 
 
 def _ask_helper(text: str, source: str, helper: Helper, answers: list[HelperAnswer]) -> str:
-    answer = helper.ask(TASK, text, MOST_TOKENS)
+    answer = helper.ask(SUMMARY_TASK, text, MOST_SUMMARY_TOKENS)
     if answer is None:
         return ""
     answers.append(answer)

@@ -18,8 +18,7 @@ from worker.log import configure
 from worker.safety.redact import Redactor
 from worker.settings import Settings, playbook
 from worker.telemetry.parts import Telemetry, open_traces
-from worker.transport.certificates import find_unusable_file
-from worker.transport.failures import show_address
+from worker.transport.failures import find_unusable_file, show_address
 from worker.webhook.http import PATH
 from worker.wiring.jobs import list_tool_names
 from worker.wiring.providers import (

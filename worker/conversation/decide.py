@@ -17,7 +17,6 @@ from worker.conversation.limits import (
     Spending,
     TurnUsage,
     find_reached_limits,
-    needs_warning,
 )
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, find_open_calls
 from worker.conversation.model_switch import Raise, find_raise
@@ -102,7 +101,7 @@ def _ask(context: Context, limits: Limits, now: float) -> Next:
     final = tuple(each.budget.name for each in used_up) or tuple(sorted(spent.final))
     near = () if final else find_reached_limits(limits, spent, now, SOFT)
     return Ask(
-        soft=near if needs_warning(spent, near) else (),
+        soft=near if spent.needs_warning(near) else (),
         final=final,
         insist=spent.final_was_only_calls,
         empty=spent.empty_answers > 0,

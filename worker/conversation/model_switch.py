@@ -18,9 +18,6 @@ from worker.conversation.messages import Assistant, Message, ToolCall, ToolResul
 from worker.conversation.tiers import (
     TierChoice,
     TierRules,
-    choose_on_request,
-    explain_no_switch,
-    find_upgrade,
     list_tiers,
 )
 from worker.safety.untrusted import parse_object
@@ -58,7 +55,7 @@ def find_raise(context: Context, limits: Limits) -> Raise | None:
     if watches_code and shows_code_work(context.messages[context.turn_start + 1 :]):
         signals.append(Signal.CODE)
     for signal in signals:
-        if choice := find_upgrade(limits.tier_rules, context.tier, signal, context.turn):
+        if choice := limits.tier_rules.find_upgrade(context.tier, signal, context.turn):
             return Raise(choice, signal)
     return None
 
@@ -85,7 +82,7 @@ def _explain_no_raise(context: Context, limits: Limits) -> str:
     if spent.final:
         return "the final answer was asked for"
     budget_left = 1.0 if spent.cost_usd is None else 1.0 - spent.cost_usd / limits.cost_usd
-    return explain_no_switch(context.tier, context.turn, budget_left)
+    return context.tier.explain_no_switch(context.turn, budget_left)
 
 
 _ENDINGS = (
@@ -151,7 +148,7 @@ def raise_for_answer(context: Context, limits: Limits, signal: Signal) -> Contex
     """Return the context in which a stronger model goes on after an answer, or None."""
     if context.tier is None or _explain_no_raise(context, limits):
         return None
-    choice = find_upgrade(limits.tier_rules, context.tier, signal, context.turn)
+    choice = limits.tier_rules.find_upgrade(context.tier, signal, context.turn)
     return hand_over(context, Raise(choice, signal)) if choice else None
 
 
@@ -185,8 +182,8 @@ def answer_set_tier(context: Context, call: ToolCall, limits: Limits) -> Context
     """Return the context with the result of a `set_tier` call, and the tier if it is granted."""
     wanted = str(parse_object(call.arguments).get("tier", ""))[:_LONGEST_NAME]
     refusal = _explain_no_raise(context, limits)
-    chosen = refusal or choose_on_request(
-        limits.tier_rules, context.tier or TierChoice("", ""), wanted, context.turn
+    chosen = refusal or limits.tier_rules.choose_on_request(
+        context.tier or TierChoice("", ""), wanted, context.turn
     )
     if isinstance(chosen, str):
         return context.add(_make_result(call, {"error": chosen}, is_error=True))

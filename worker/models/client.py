@@ -223,7 +223,6 @@ class HttpModel:
     def _ask_for_all_parts(
         self, body: bytes, deadline: float | None
     ) -> tuple[Decoded, float | None]:
-        """Return the answer with all its parts, and their cost."""
         answer, cost = self._ask_for_part(body, deadline)
         for _ in range(MAX_CONTINUATIONS):
             if not answer.continuation_fields:

@@ -17,7 +17,7 @@ import httpx
 from worker.clock import Clock
 from worker.errors import SILENT, ConfigError, ContextOverflow, ModelError
 from worker.models.base import Cause, Provider, Refusal, WantedChange
-from worker.models.refusal_words import StatedSize, read_stated_size
+from worker.models.refusal_words import StatedSize
 from worker.transport.failures import (
     describe_failure,
     explain_proxy_status,
@@ -216,13 +216,20 @@ class Connection:
             text += f"; the API says: {self.quote_text(refusal.reason)}"
         if cause in _TOO_LONG:
             is_in_bytes = cause is Cause.TOO_LARGE
-            size = StatedSize() if is_in_bytes else read_stated_size(refusal.reason)
+            size = StatedSize() if is_in_bytes else StatedSize.read(refusal.reason)
             if cause is not Cause.RATE_TOO_LOW or size.limit:
                 return RefusedForLength(text, kind, size)
         if cause is Cause.BOUND:
             return BoundElsewhere(text, kind=kind)
-        wait = _read_wait(received.headers, self._clock.now())
-        wait = refusal.retry_after if wait is None else wait
+        headers, wait = received.headers, refusal.retry_after
+        milliseconds = parse_seconds(headers.get("retry-after-ms", ""))
+        stated = read_retry_after(
+            headers.get("retry-after", ""), headers.get("date", ""), self._clock.now()
+        )
+        # Azure has been seen to send this one alone.
+        azures = parse_seconds(headers.get("x-rate-limit-reset-tokens", ""))
+        waits = (milliseconds / 1000 if milliseconds is not None else None, stated, azures, wait)
+        wait = next((each for each in waits if each is not None), None)
         if refusal.token_rate and refusal.transient:
             return RateLimited(text, kind, wait, refusal.token_rate)
         if refusal.change:
@@ -306,13 +313,3 @@ def _check_key(who: str, key: str, provider: Provider) -> str:
     if not (stripped.isascii() and stripped.isprintable()) or " " in stripped:
         raise ConfigError(f"{who}: {provider.key_env} holds characters no API key has")
     return stripped
-
-
-def _read_wait(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the seconds that the server asks us to wait, or None; `now` is in epoch seconds."""
-    milliseconds = parse_seconds(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    stated = read_retry_after(headers.get("retry-after", ""), headers.get("date", ""), now)
-    # Azure has been seen to send this one alone.
-    return parse_seconds(headers.get("x-rate-limit-reset-tokens", "")) if stated is None else stated

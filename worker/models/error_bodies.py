@@ -45,42 +45,13 @@ def _classify_status(status: int, reason: str, retry_after: float | None = None)
     )
 
 
-# -------------------------------------------------------------------------------------- Anthropic
+# ---------------------------------------------------------------------------- Anthropic, and Amazon
 
 _BOUND_THINKING = re.compile(
     r"invalid `signature` in|bound to a different|thinking` blocks .{0,60}cannot be modified",
     re.IGNORECASE,
 )
 _SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
-
-
-def classify_anthropic(status: int, body: bytes) -> Refusal:
-    """Classify by error code, then by status; a status 400 also by wording.
-
-    The errors are https://platform.claude.com/docs/en/api/errors.
-    """
-    if isinstance(_parse_google_error(body).get("status"), str):
-        return classify_google(status, body)  # Vertex AI's own errors have Google's form
-    reason, answer = _parse_body(body)
-    error = answer.get("error") if isinstance(answer, dict) else None
-    if said := _find_amazon_message(answer):  # and those of Bedrock Amazon's
-        reason = said
-        if found := _find_amazon_failure(status, said):
-            return found
-    elif isinstance(error, dict):
-        reason, details = str(error.get("message", "")), error.get("details")
-        code = details.get("error_code") if isinstance(details, dict) else ""
-        if str(code) in _SPEND_LIMITS:
-            return Refusal(Cause.SPEND_LIMIT, reason)
-    if length := find_length_cause(status, reason):
-        return Refusal(length, reason)
-    if status == 400 and _BOUND_THINKING.search(reason):
-        return Refusal(Cause.BOUND, reason)
-    return _classify_status(status, reason)
-
-
-# ----------------------------------------------------------------------------------------- Amazon
-
 _AMAZON_WORDS: tuple[tuple[int, Cause, re.Pattern[str]], ...] = (
     (
         400,
@@ -95,25 +66,33 @@ _AMAZON_FAILED = frozenset({408, 424})
 """A model that took too long, and one that failed."""
 
 
-def _find_amazon_message(answer: Any) -> str:
-    """Return the message of an error that comes from Amazon itself, an object with a message; ""
-    if it has another form."""
-    if not isinstance(answer, dict) or "error" in answer:
-        return ""
-    found = answer.get("message") or answer.get("Message")
-    return found if isinstance(found, str) else ""
+def classify_anthropic(status: int, body: bytes) -> Refusal:
+    """Classify by error code, then by status; a status 400 also by wording.
 
-
-def _find_amazon_failure(status: int, message: str) -> Refusal | None:
-    """Return what only Amazon means; None where the API behind it says the same by its words, or
-    the status says enough."""
-    words = message[:2000].lower()
-    for with_status, cause, pattern in _AMAZON_WORDS:
-        if status == with_status and pattern.search(words):
-            return Refusal(cause, message)
-    if status in _AMAZON_FAILED:
-        return Refusal(Cause.OVERLOADED, message, transient=True)
-    return None
+    The errors are https://platform.claude.com/docs/en/api/errors.
+    """
+    if isinstance(_parse_google_error(body).get("status"), str):
+        return classify_google(status, body)  # Vertex AI's own errors have Google's form
+    reason, answer = _parse_body(body)
+    fields = answer if isinstance(answer, dict) else {}
+    error, said = fields.get("error"), fields.get("message") or fields.get("Message")
+    if "error" not in fields and said and isinstance(said, str):  # and those of Bedrock Amazon's
+        reason, words = said, said[:2000].lower()
+        for with_status, cause, pattern in _AMAZON_WORDS:
+            if status == with_status and pattern.search(words):
+                return Refusal(cause, reason)
+        if status in _AMAZON_FAILED:
+            return Refusal(Cause.OVERLOADED, reason, transient=True)
+    elif isinstance(error, dict):
+        reason, details = str(error.get("message", "")), error.get("details")
+        code = details.get("error_code") if isinstance(details, dict) else ""
+        if str(code) in _SPEND_LIMITS:
+            return Refusal(Cause.SPEND_LIMIT, reason)
+    if length := find_length_cause(status, reason):
+        return Refusal(length, reason)
+    if status == 400 and _BOUND_THINKING.search(reason):
+        return Refusal(Cause.BOUND, reason)
+    return _classify_status(status, reason)
 
 
 # ----------------------------------------------------------------------------------------- Google

@@ -322,7 +322,6 @@ _OF_AZURE = Provider(
 
 
 def _on_vertex(plain: Provider, endpoint: Callable[..., Endpoint], version: str) -> Provider:
-    """Return the row of an API on Vertex AI."""
     return replace(
         plain,
         endpoint=endpoint,

@@ -2,7 +2,7 @@
 goes on with calls as fenced text.
 
 Only a fenced block at the end of an answer is a call; blocks before it, or inside other blocks, are
-text. In its place may stand calls in the form that the model was trained on (`call_forms`). The
+text. In its place may stand calls in the form that the model was trained on (`written_forms`). The
 stored conversation stays as it is, so that another provider resumes it with native calls.
 """
 
@@ -127,7 +127,6 @@ def _parse(reply: Reply, request: Request) -> _Parsed:
 
 
 def _take_calls(reply: Reply, parsed: _Parsed) -> Reply:
-    """Return the reply with the calls found at the end of its text."""
     if parsed.is_broken:
         broken = StopReason.MALFORMED
         return replace(reply, text=parsed.text, wire="", stop=broken, dropped_calls=1)

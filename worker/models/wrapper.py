@@ -101,7 +101,17 @@ class FallbackModel(ModelWrapper):
                 failures.append(str(error))
                 errors.append(error)
                 if last:
-                    raise _join_failures(failures, errors) from error
+                    if len(failures) == 1:
+                        raise
+                    # If one of them may pass, it is told: a later run asks all models again.
+                    passing = [each for each in errors if each.transient] or errors[-1:]
+                    told = min(passing, key=lambda each: each.kind == SILENT)
+                    raise ModelError(
+                        "; ".join(failures),
+                        transient=told.transient,
+                        retry_after=told.retry_after,
+                        kind=told.kind,
+                    ) from error
             else:
                 cost = add_cost(cost, reply.cost_usd)
                 if last or reply.stop not in _NO_ANSWER:
@@ -110,20 +120,6 @@ class FallbackModel(ModelWrapper):
                 failures.append(f"{refusal}: {reply.detail}" if reply.detail else refusal)
             self._model = self._others.pop(0)
             _log.warning("%s; going on with %s", failures[-1], self.name)
-
-
-def _join_failures(failures: list[str], errors: list[ModelError]) -> ModelError:
-    """Return the last error with all failures in its text.
-
-    If one of them may pass, the error is that one: a later run asks all models again.
-    """
-    if len(failures) == 1:
-        return errors[-1]
-    passing = [each for each in errors if each.transient]
-    told = min(passing, key=lambda each: each.kind == SILENT) if passing else errors[-1]
-    return ModelError(
-        "; ".join(failures), transient=told.transient, retry_after=told.retry_after, kind=told.kind
-    )
 
 
 # -------------------------------------------------------------------------------------- the breaker

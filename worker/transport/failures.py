@@ -130,7 +130,6 @@ def explain_proxy_status(status: int, url: str) -> Cause | None:
 
 
 def _find_no_way(causes: Sequence[BaseException], place: str, advice: str) -> Cause | None:
-    """Return why there is no connection to `place`."""
     names = {type(each).__name__ for each in causes}
     numbers = {each.errno for each in causes if isinstance(each, OSError)}
     if any(isinstance(each, socket.gaierror) for each in causes):
@@ -341,7 +340,6 @@ def _explain_certificate(code: int, said: str, setting: str) -> str:
 
 
 def _list_causes(error: BaseException) -> list[BaseException]:
-    """List an error and what caused it, wherever libraries keep that."""
     found, pending = list[BaseException](), [error]
     while pending and len(found) < _MOST_CAUSES:
         each = pending.pop()

@@ -110,16 +110,15 @@ class BackgroundSandbox:
         if wait:
             with suppress(SandboxError):
                 self._get_sandbox()
-        if self._begun is None or not self._begun.done() or self._begun.exception():
-            return None
-        return self._begun.result()[1]
+        started = self.get_started()
+        return started[1] if started else None
 
-    def get_started_sandbox(self) -> Sandbox | None:
-        """Return the sandbox itself; None before its start or after a failed one."""
+    def get_started(self) -> tuple[Sandbox, StartState] | None:
+        """Return the sandbox itself and its files; None before its start or after a failed one."""
         begun = self._begun
         if begun is None or not begun.done() or begun.exception():
             return None
-        return begun.result()[0]
+        return begun.result()
 
     def _get_sandbox(self) -> Sandbox:
         begun = self.begin()
@@ -184,14 +183,14 @@ def replace_in_background(
     be another worker's by now. Raises nothing, like `start_in_background`.
     """
 
-    dead = sandbox.get_started_sandbox()
+    dead = sandbox.get_started()
 
     def start() -> tuple[Sandbox, StartState]:
         deadline = time.monotonic() + _ENGINE_SECONDS
         while True:
             try:
                 if dead:
-                    dead.close()  # again, if the engine did not answer
+                    dead[0].close()  # again, if the engine did not answer
                 return _start_with_session(driver, session, open_archives())
             except SandboxError as error:
                 if isinstance(error, SandboxRefused) or time.monotonic() > deadline:
@@ -204,10 +203,23 @@ def replace_in_background(
 def _start_with_session(
     driver: Driver, session: str, archives: Sequence[Archive]
 ) -> tuple[Sandbox, StartState]:
-    sandbox, state = _start_restored(driver, session, archives)
+    """Start a sandbox with the files of an archive, or without files if none can be unpacked."""
+    failures: list[str] = []
+    for number, archive in enumerate(archives, 1):
+        try:
+            with archive as content:
+                sandbox, restored = driver.start(session, content), number
+            break
+        except SandboxUnavailable:
+            raise
+        except SandboxError as error:
+            log.warning("session %s: saved files not restored: %s", session, error)
+            failures.append(str(error))
+    else:
+        sandbox, restored = driver.start(session), 0
     if isinstance(sandbox, FramedSandbox):
         _open_session(sandbox)
-    return sandbox, state
+    return sandbox, StartState(False, restored, tuple(failures))
 
 
 def _open_session(sandbox: FramedSandbox) -> None:
@@ -216,33 +228,6 @@ def _open_session(sandbox: FramedSandbox) -> None:
         undo.callback(sandbox.close)
         sandbox.open_session()
         undo.pop_all()
-
-
-def _start_restored(
-    driver: Driver, session: str, archives: Sequence[Archive]
-) -> tuple[Sandbox, StartState]:
-    """Start a sandbox with the files of an archive, or without files if none can be unpacked."""
-    failures: list[str] = []
-    for number, archive in enumerate(archives, 1):
-        try:
-            with archive as content:
-                return driver.start(session, content), StartState(False, number, tuple(failures))
-        except SandboxUnavailable:
-            raise
-        except SandboxError as error:
-            log.warning("session %s: saved files not restored: %s", session, error)
-            failures.append(str(error))
-    return driver.start(session), StartState(failures=tuple(failures))
-
-
-def _is_working(sandbox: FramedSandbox) -> bool:
-    """Whether a command runs; only sending something shows that a connection is lost."""
-    if not sandbox.has_session():
-        return False
-    try:
-        return sandbox.exec("true", timeout=_TRIAL_SECONDS, number=0).exit_code == 0
-    except SandboxError:
-        return False
 
 
 class Pool:
@@ -296,8 +281,13 @@ class Pool:
                 if not self._waiting:
                     return None
                 _, sandbox = self._waiting.pop(0)
-            if _is_working(sandbox):
-                return sandbox
+            with suppress(SandboxError):
+                # Only sending something shows that a connection is lost.
+                if (
+                    sandbox.has_session()
+                    and sandbox.exec("true", timeout=_TRIAL_SECONDS, number=0).exit_code == 0
+                ):
+                    return sandbox
             with self._change:
                 self._retired.append(sandbox)
 

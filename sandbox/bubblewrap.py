@@ -177,8 +177,10 @@ class BubblewrapDriver:
             group = self._groups(folder.name, self._spec)
             if group:
                 undo.callback(group.remove)
-            else:
-                self._log_missing_limits()
+            elif not self._has_warned:
+                self._has_warned = True
+                missing = "; ".join(UNLIMITED)
+                log.warning("no control group can be made here; not limited: %s", missing)
             container = _launch(bwrap, self._spec, folder, group)
             sandbox = FramedSandbox(container, self._spec)
             undo.callback(sandbox.close)
@@ -189,11 +191,6 @@ class BubblewrapDriver:
 
     def adopt(self, session: str) -> None:
         """Return None: no sandbox outlives the process that started it."""
-
-    def _log_missing_limits(self) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            log.warning("no control group can be made here; not limited: %s", "; ".join(UNLIMITED))
 
 
 def remove_leftovers(older_than: float) -> list[str]:
@@ -206,17 +203,16 @@ def remove_leftovers(older_than: float) -> list[str]:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             age = time.time() - folder.stat().st_mtime
-            if age > older_than and folder.stat().st_uid == os.geteuid() and not _is_in_use(folder):
-                find_group(folder.name).remove()
-                shutil.rmtree(folder)
-                removed.append(folder.name)
+            if age <= older_than or folder.stat().st_uid != os.geteuid():
+                continue
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(5)
+                if probe.connect_ex(str(folder / "door")) == 0:
+                    continue
+            find_group(folder.name).remove()
+            shutil.rmtree(folder)
+            removed.append(folder.name)
     return removed
-
-
-def _is_in_use(folder: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(5)
-        return probe.connect_ex(str(folder / "door")) == 0
 
 
 def _find_bwrap() -> str:
@@ -258,13 +254,22 @@ def _launch(
             os.close(info_write)
             os.close(block_read)
         container = BubblewrapContainer(process, folder, lifeline, group)
-        with _explain_failure(container, folder):
+        try:
             container.keeper = _read_child_pid(info)
             if group:
                 group.add(container.keeper)
             block.write(b"x")
             if not container.is_responsive():
                 raise SandboxGone("it does not answer")
+        except (OSError, ValueError, SandboxGone) as error:
+            container.kill()
+            reason = (folder / "errors").read_text(errors="replace").strip()[-300:] or str(error)
+            container.remove()
+            raise SandboxUnavailable(
+                f"bubblewrap could not start a sandbox ({reason}): it needs user namespaces for "
+                "ordinary users (sysctl kernel.unprivileged_userns_clone, "
+                "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces)"
+            ) from error
     return container
 
 
@@ -310,22 +315,6 @@ def _explain_folder_error() -> Iterator[None]:
         advice = "if a path is at fault, set TMPDIR to a short, writable folder"
         message = f"bubblewrap could not be started: {error}; {advice}"
         raise SandboxUnavailable(message) from error
-
-
-@contextmanager
-def _explain_failure(container: BubblewrapContainer, folder: Path) -> Iterator[None]:
-    """If the start fails, remove the container and raise SandboxUnavailable with bwrap's reason."""
-    try:
-        yield
-    except (OSError, ValueError, SandboxGone) as error:
-        container.kill()
-        reason = (folder / "errors").read_text(errors="replace").strip()[-300:] or str(error)
-        container.remove()
-        raise SandboxUnavailable(
-            f"bubblewrap could not start a sandbox ({reason}): it needs user namespaces for "
-            "ordinary users (sysctl kernel.unprivileged_userns_clone, "
-            "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces)"
-        ) from error
 
 
 def _read_child_pid(info: io.BufferedReader) -> int:

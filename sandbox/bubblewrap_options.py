@@ -65,10 +65,16 @@ def make_isolation_options(spec: ContainerSpec) -> list[str]:
 
 def make_file_options(files: ExitStack, inherited: list[int]) -> list[str]:
     """Return bwrap's options for the sandbox's own files: runner, users, `log`, seccomp filter."""
+    bundle = io.BytesIO()  # the in-container code, as an archive that python3 can run
+    with zipfile.ZipFile(bundle, "w") as packed:
+        packed.writestr("sandbox/__init__.py", b"")
+        for path in sorted((_PACKAGE / "image").glob("*.py")):
+            packed.writestr(f"sandbox/image/{path.name}", path.read_bytes())
+        packed.writestr("__main__.py", (_PACKAGE / "image/keeper.py").read_bytes())
     arguments = []
     for option, content, target in (
         ("--seccomp", seccomp.build_filter(), None),
-        ("--ro-bind-data", _pack_runner(), RUNNER),
+        ("--ro-bind-data", bundle.getvalue(), RUNNER),
         ("--ro-bind-data", _PASSWD, "/etc/passwd"),
         ("--ro-bind-data", _GROUP, "/etc/group"),
         ("--ro-bind-data", (_PACKAGE / "image/log").read_bytes(), _LOG),
@@ -81,17 +87,6 @@ def make_file_options(files: ExitStack, inherited: list[int]) -> list[str]:
         mode = ["--perms", "0555"] if target == _LOG else []
         arguments += [*mode, option, str(fd), *([target] if target else [])]
     return [*arguments, "--remount-ro", "/"]
-
-
-def _pack_runner() -> bytes:
-    """Pack the in-container code into an archive that python3 can run."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as bundle:
-        bundle.writestr("sandbox/__init__.py", b"")
-        for path in sorted((_PACKAGE / "image").glob("*.py")):
-            bundle.writestr(f"sandbox/image/{path.name}", path.read_bytes())
-        bundle.writestr("__main__.py", (_PACKAGE / "image/keeper.py").read_bytes())
-    return buffer.getvalue()
 
 
 MOUNT = Path("/sys/fs/cgroup")
@@ -144,7 +139,9 @@ def make_group(
             folder.mkdir()
             folders.append(folder)
             for file, value in limits.items():
-                _write_limit(folder / file, value)
+                # Without O_CREAT: a missing file means that the kernel lacks this limit.
+                with os.fdopen(os.open(folder / file, os.O_WRONLY), "wb", 0) as limit:
+                    limit.write(value.encode())
     except OSError:
         for folder in folders:
             with suppress(OSError):
@@ -161,42 +158,25 @@ def find_group(name: str) -> ControlGroup:
 
 def plan_limits(spec: ContainerSpec, mount: Path, own: Path) -> dict[Path, dict[str, str]]:
     """Return the folders to make, and for each one which value goes into which file."""
-    unified = (mount / "cgroup.controllers").exists()
-    return _plan_version_2(spec, mount, own) if unified else _plan_version_1(spec, mount)
-
-
-def _write_limit(file: Path, value: str) -> None:
-    """Write one limit. A missing file means that the kernel lacks this limit: raises OSError."""
-    fd = os.open(file, os.O_WRONLY)
-    try:
-        os.write(fd, value.encode())
-    finally:
-        os.close(fd)
-
-
-def _plan_version_2(spec: ContainerSpec, mount: Path, own: Path) -> dict[Path, dict[str, str]]:
-    """Plan for cgroup v2: a sibling of this process's group, as parents may hold no process."""
-    path = own.read_text().strip().rpartition("::")[2].lstrip("/")
-    parent = (mount / path).parent if path else mount
-    return {
-        parent: {
-            "memory.max": str(parse_size(spec.memory)),
-            "memory.swap.max": "0",
-            "pids.max": str(spec.pids),
-            "cpu.max": f"{int(spec.cpus * _PERIOD)} {_PERIOD}",
+    memory, quota = str(parse_size(spec.memory)), str(int(spec.cpus * _PERIOD))
+    if (mount / "cgroup.controllers").exists():
+        # cgroup v2: a sibling of this process's group, as parents may hold no process.
+        path = own.read_text().strip().rpartition("::")[2].lstrip("/")
+        parent = (mount / path).parent if path else mount
+        return {
+            parent: {
+                "memory.max": memory,
+                "memory.swap.max": "0",
+                "pids.max": str(spec.pids),
+                "cpu.max": f"{quota} {_PERIOD}",
+            }
         }
-    }
-
-
-def _plan_version_1(spec: ContainerSpec, mount: Path) -> dict[Path, dict[str, str]]:
-    """Plan for cgroup v1, which has a tree for each controller."""
-    memory = str(parse_size(spec.memory))
+    # cgroup v1 has a tree for each controller.
     limits = {"memory.limit_in_bytes": memory}
     if (mount / "memory/memory.memsw.limit_in_bytes").exists():
         limits["memory.memsw.limit_in_bytes"] = memory
-    quota = {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": str(int(spec.cpus * _PERIOD))}
     return {
         mount / "memory": limits,
         mount / "pids": {"pids.max": str(spec.pids)},
-        mount / "cpu": quota,
+        mount / "cpu": {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": quota},
     }

@@ -68,11 +68,22 @@ def ensure_image(say: Say = print, name: str = DEFAULT_IMAGE) -> str:
     api = open_engine(None)
     api.timeout = BUILD_SECONDS
     try:
-        image_exists(
-            api, name
-        )  # the engine refuses a name that no image can have, before the build
+        image_exists(api, name)  # the engine refuses an impossible name before the build
         if not image_exists(api, tag):
-            _build(api, tag, find_base(api, say), say)
+            base = find_base(api, say)
+            say(f"building {tag} on {base}")
+            with translate_engine_errors(SandboxUnavailable, f"building {tag}"):
+                lines = api.build(
+                    path=str(IMAGE_FOLDER),
+                    tag=tag,
+                    buildargs={"BASE": base},
+                    network_mode="host",
+                    rm=True,
+                    forcerm=True,
+                    decode=True,
+                    timeout=BUILD_SECONDS,
+                )
+                follow_progress(lines, f"building {tag}", say)
             say(f"built {tag}")
         with translate_engine_errors(SandboxUnavailable, "tagging the sandbox image"):
             api.tag(tag, repository, version or "latest")
@@ -173,7 +184,18 @@ def _bootstrap(api: APIClient, mirror: str, tag: str, say: Say) -> None:
     with tempfile.TemporaryDirectory(prefix="sandpiper-base-") as folder:
         root = f"{folder}/root"
         _debootstrap([tool, "--variant=minbase", SUITE, root, mirror])
-        _import_folder(api, root, tag)
+        # Stream the folder to the engine, as `docker import` does.
+        command = ["tar", "--numeric-owner", "--one-file-system", "-C", root, "-c", "."]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tar:
+            try:
+                doing = "importing the sandbox image's base"
+                with translate_engine_errors(SandboxUnavailable, doing):
+                    api.import_image_from_stream(tar.stdout, repository=OWN_BASE, tag=tag)
+                tar.wait(BUILD_SECONDS)
+            finally:
+                tar.kill()
+    if tar.returncode != 0 or not image_exists(api, f"{OWN_BASE}:{tag}"):
+        raise SandboxUnavailable("the Docker engine did not take the sandbox image's base")
 
 
 def _debootstrap(command: list[str]) -> None:
@@ -197,20 +219,6 @@ def _debootstrap(command: list[str]) -> None:
     if process.returncode != 0:
         last = output.decode("utf-8", "replace").strip().splitlines()[-3:]
         raise SandboxUnavailable(f"debootstrap failed: {' / '.join(last)}")
-
-
-def _import_folder(api: APIClient, root: str, tag: str) -> None:
-    """Stream a folder to the engine, as `docker import` does."""
-    command = ["tar", "--numeric-owner", "--one-file-system", "-C", root, "-c", "."]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tar:
-        try:
-            with translate_engine_errors(SandboxUnavailable, "importing the sandbox image's base"):
-                api.import_image_from_stream(tar.stdout, repository=OWN_BASE, tag=tag)
-            tar.wait(BUILD_SECONDS)
-        finally:
-            tar.kill()
-    if tar.returncode != 0 or not image_exists(api, f"{OWN_BASE}:{tag}"):
-        raise SandboxUnavailable("the Docker engine did not take the sandbox image's base")
 
 
 _SECURITY = re.compile(r"debian-security|security\.debian\.org")
@@ -256,25 +264,6 @@ def _stanza_uris(text: str) -> Iterator[str]:
         lowered = {key.lower(): value for key, value in fields.items()}
         if "deb" in lowered.get("types", "").split() and lowered.get("enabled", "yes") != "no":
             yield from lowered.get("uris", "").split()
-
-
-# ------------------------------------------------------------------------------------- the build
-
-
-def _build(api: APIClient, tag: str, base: str, say: Say) -> None:
-    say(f"building {tag} on {base}")
-    with translate_engine_errors(SandboxUnavailable, f"building {tag}"):
-        lines = api.build(
-            path=str(IMAGE_FOLDER),
-            tag=tag,
-            buildargs={"BASE": base},
-            network_mode="host",
-            rm=True,
-            forcerm=True,
-            decode=True,
-            timeout=BUILD_SECONDS,
-        )
-        follow_progress(lines, f"building {tag}", say)
 
 
 def follow_progress(lines: Iterable[dict[str, Any]], doing: str, say: Say | None = None) -> None:

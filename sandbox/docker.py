@@ -23,7 +23,7 @@ from sandbox.base import (
     SandboxTaken,
     SandboxUnavailable,
 )
-from sandbox.engine import is_container_running, open_engine, translate_engine_errors
+from sandbox.engine import open_engine, translate_engine_errors
 from sandbox.framed import FramedSandbox
 from sandbox.image.watch import EXCEEDED
 from sandbox.spec import (
@@ -105,7 +105,13 @@ class DockerContainer:
             time.sleep(0.005)
 
     def is_running(self) -> bool:
-        return is_container_running(self._api, self.id)
+        try:
+            with translate_engine_errors(SandboxGone, "looking after a container"):
+                return bool(self._api.inspect_container(self.id)["State"]["Running"])
+        except SandboxGone as error:
+            if isinstance(error.__cause__, NotFound):
+                return False
+            raise
 
     def explain_end(self) -> str:
         until = time.monotonic() + _EXIT_SECONDS
@@ -133,11 +139,7 @@ class DockerContainer:
             wire.drain(time.monotonic() + _PROCESS_SECONDS)
 
     def count_processes(self) -> int:
-        total = self._count_listed()
-        return self._count_inside() if total is None else total - _OWN_PROCESSES
-
-    def _count_listed(self) -> int | None:
-        """Count the processes that the engine lists; None if its list is unusable.
+        """Count what the engine lists, or else from inside.
 
         Rootless engines without control groups have no list. A runtime with its own kernel lists
         processes other than the container's.
@@ -145,11 +147,11 @@ class DockerContainer:
         if not self._main_pid:
             with translate_engine_errors(SandboxGone, "looking after a container"):
                 self._main_pid = str(self._api.inspect_container(self.id)["State"]["Pid"])
-        try:
+        with suppress(DockerException, OSError):
             rows = self._api.top(self.id, "-eo pid")["Processes"] or []
-        except (DockerException, OSError):
-            return None
-        return len(rows) if [self._main_pid] in rows else None
+            if [self._main_pid] in rows:
+                return len(rows) - _OWN_PROCESSES
+        return self._count_inside()
 
     def _count_inside(self) -> int:
         """Count runners and commands from inside, as a uid that commands cannot signal."""
@@ -247,7 +249,16 @@ class DockerDriver:
 
     def adopt(self, session: str) -> DockerSandbox | None:
         with closing(open_engine(self._base_url)) as api:
-            found = _find_containers(api, session)
+            containers: dict[str, dict[str, Any]] = {}
+            label, name = f"{SESSION_LABEL}={session}", f"^/{_NAME}{session}-"
+            for filters in ({"label": label}, {"name": name}):
+                with translate_engine_errors(
+                    SandboxUnavailable, "looking for the session's sandbox"
+                ):
+                    for each in api.containers(all=True, filters=filters):
+                        containers[each["Id"]] = each
+        # The newest first.
+        found = sorted(containers.values(), key=lambda each: float(each["Created"]), reverse=True)
         for each in found[1:]:
             self._take_over(each, session).close()
         if not found:
@@ -303,16 +314,6 @@ def make_name(session: str, owner: str) -> str:
     return f"{_NAME}{session}-{owner}"
 
 
-def _find_containers(api: APIClient, session: str) -> list[dict[str, Any]]:
-    """Find the session's containers, newest first. Raises SandboxUnavailable."""
-    found: dict[str, dict[str, Any]] = {}
-    for filters in ({"label": f"{SESSION_LABEL}={session}"}, {"name": f"^/{_NAME}{session}-"}):
-        with translate_engine_errors(SandboxUnavailable, "looking for the session's sandbox"):
-            for container in api.containers(all=True, filters=filters):
-                found[container["Id"]] = container
-    return sorted(found.values(), key=lambda each: float(each["Created"]), reverse=True)
-
-
 def refuse_unlimited(info: dict[str, Any]) -> None:
     """Raise SandboxRefused if the engine says in its `info` that it cannot enforce a limit."""
     missing = [limit for key, limit in _LIMITS.items() if info.get(key) is False]
@@ -341,9 +342,8 @@ def remove_stale_containers(
     With `session`, remove only that session's containers. Returns the sessions of the removed
     containers. Raises SandboxUnavailable.
     """
-    api = open_engine(base_url)
     sessions = []
-    try:
+    with closing(open_engine(base_url)) as api:
         with translate_engine_errors(SandboxUnavailable, "looking for old sandboxes"):
             label = f"{SESSION_LABEL}={session}" if session else SESSION_LABEL
             containers = api.containers(all=True, filters={"label": label})
@@ -360,6 +360,4 @@ def remove_stale_containers(
             ):
                 api.remove_container(container["Id"], force=True, v=True)
                 sessions.append(labels[SESSION_LABEL])
-    finally:
-        api.close()
     return sessions

@@ -14,7 +14,7 @@ from docker.utils import kwargs_from_env
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection
 
-from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
+from sandbox.base import SandboxError, SandboxUnavailable
 from sandbox.wire import list_keepalive_options
 from worker.transport.failures import explain_tls_port, find_cause
 
@@ -31,7 +31,8 @@ def translate_engine_errors(kind: type[SandboxError], doing: str) -> Iterator[No
     try:
         yield
     except APIError as error:
-        raise kind(f"{doing}: the Docker engine says: {_explain(error)}") from error
+        said = str(error.explanation or error)[:500]
+        raise kind(f"{doing}: the Docker engine says: {said}") from error
     except (DockerException, OSError) as error:
         raise kind(f"{doing}: the Docker engine does not answer: {_find_why(error)}") from error
 
@@ -47,10 +48,6 @@ def _find_why(error: Exception, where: str = "") -> str:
 
 
 _ADVICE = "start one, or set DOCKER_HOST to where it listens"
-
-
-def _explain(error: APIError) -> str:
-    return str(error.explanation or error)[:500]
 
 
 def get_engine_address(base_url: str | None) -> str:
@@ -71,9 +68,13 @@ def open_engine(base_url: str | None) -> APIClient:
     where = base_url or "the usual place"
     try:
         where = get_engine_address(base_url)
-        _try_socket(where)
-        with closing(_make_client(base_url, _OLDEST_API)) as probe:
-            version = probe.version(api_version=False)["ApiVersion"]
+        scheme, _, path = where.partition("://")
+        if scheme in ("unix", "http+unix"):  # docker-py leaks a socket that cannot be connected
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(CALL_TIMEOUT)
+                probe.connect(f"/{path.lstrip('/')}")
+        with closing(_make_client(base_url, _OLDEST_API)) as oldest:
+            version = oldest.version(api_version=False)["ApiVersion"]
         return _make_client(base_url, version)
     except (DockerException, OSError, ValueError) as error:
         why = _find_why(error, where)
@@ -99,26 +100,6 @@ def _make_client(base_url: str | None, version: str) -> APIClient:
                 *list_keepalive_options(),
             ]
     return api
-
-
-def _try_socket(where: str) -> None:
-    """Check that a socket file can be connected to: docker-py leaks its socket if it cannot."""
-    scheme, _, path = where.partition("://")
-    if scheme in ("unix", "http+unix"):
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(CALL_TIMEOUT)
-            probe.connect(f"/{path.lstrip('/')}")
-
-
-def is_container_running(api: APIClient, container: str) -> bool:
-    """Whether the container still runs. Raises SandboxGone if the engine does not answer."""
-    try:
-        with translate_engine_errors(SandboxGone, "looking after a container"):
-            return bool(api.inspect_container(container)["State"]["Running"])
-    except SandboxGone as error:
-        if isinstance(error.__cause__, docker.errors.NotFound):
-            return False
-        raise
 
 
 _WORD = 60

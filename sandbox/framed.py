@@ -100,7 +100,7 @@ class FramedSandbox(SupervisedContainer):
             yield from self._receive(session, self._spec.archive_cap, what)
             report = session.read_last_report()
             raise_refusal(report, what)
-            left_out = describe_left_out(report)
+            left_out = _describe_left_out(report)
             if left_out and tell_left_out:
                 tell_left_out(left_out)
 
@@ -113,35 +113,26 @@ class FramedSandbox(SupervisedContainer):
         what = "the saved files of the session"
         try:
             with self._transfer("restoring the files") as (session, deadline):
+                request = self._request("unpack", **self._spec.archive_caps)
                 try:
-                    self._unpack(session, deadline, archive, what)
+                    session.begin_request(request, deadline)
+                    self._send(session, archive, self._spec.archive_cap, what)
+                    raise_refusal(session.read_report(), what)
                 except Ended as error:
-                    if self._is_connection_lost(session):
+                    # If neither the runner nor the container has failed, the connection is lost.
+                    # The container's end may be reported late, which `explain_end` waits out.
+                    if (
+                        session.wire.get_exit_code() in (None, 0)
+                        and not self.container.explain_end()
+                        and self.container.is_running()
+                    ):
                         raise SandboxUnavailable(f"restoring the files: {error}") from error
                     raise
         except SandboxGone as error:
-            raise self._explain_unrestored(error, what) from error
-
-    def _unpack(
-        self, session: Session, deadline: float, archive: Iterable[bytes], what: str
-    ) -> None:
-        session.begin_request(self._request("unpack", **self._spec.archive_caps), deadline)
-        self._send(session, archive, self._spec.archive_cap, what)
-        raise_refusal(session.read_report(), what)
-
-    def _is_connection_lost(self, session: Session) -> bool:
-        """Whether a stream ended although neither the runner nor the container failed."""
-        if session.wire.get_exit_code() not in (None, 0):
-            return False
-        # The engine may report the container's end with a delay, which `explain_end` waits out.
-        return not self.container.explain_end() and self.container.is_running()
-
-    def _explain_unrestored(self, error: SandboxGone, what: str) -> SandboxError:
-        """Make the error to raise; the archive is blamed only if the engine still answers."""
-        with suppress(SandboxGone):
-            self.container.is_running()
-            return SandboxLimit(f"{what} cannot be unpacked: {error}")
-        return SandboxUnavailable(f"restoring the files: {error}")
+            with suppress(SandboxGone):  # the archive is blamed only if the engine still answers
+                self.container.is_running()
+                raise SandboxLimit(f"{what} cannot be unpacked: {error}") from error
+            raise SandboxUnavailable(f"restoring the files: {error}") from error
 
     def _request(self, verb: str, **fields: object) -> dict[str, Any]:
         return {"verb": verb, "timeout": self._spec.transfer_timeout, **fields}
@@ -264,7 +255,7 @@ def make_empty_result(seconds: float, *, timed_out: bool) -> ExecResult:
     )
 
 
-def describe_left_out(report: dict[str, Any]) -> str:
+def _describe_left_out(report: dict[str, Any]) -> str:
     """Describe what an archive does not hold; "" if it holds all. Raises BadReport."""
     count, names = _parse_count(report.get("left_out")), report.get("names")
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):

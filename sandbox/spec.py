@@ -114,23 +114,12 @@ class ContainerSpec:
         }
 
 
-def compute_process_limits(spec: ContainerSpec) -> dict[str, int]:
-    """Compute the limits on each process, for containers without a control group.
+def compute_process_limits(spec: ContainerSpec, memory: str = "RLIMIT_AS") -> dict[str, int]:
+    """Compute the limits on each process, of which `memory` limits its memory.
 
     The keys are names of the `resource` module; RLIMIT_NPROC counts all processes of a uid.
     """
-    limits = {"RLIMIT_NPROC": spec.pids, "RLIMIT_AS": parse_size(spec.memory)}
-    return {**_PROCESS_LIMITS, **limits}
-
-
-def compute_pod_limits(spec: ContainerSpec) -> dict[str, int]:
-    """Compute the limits on each process of a pod, whose control group limits memory.
-
-    When a control group runs out of memory, the kubelet has the kernel kill all of its processes.
-    A process that asks for more than `spec.memory` gets an error before that.
-    """
-    limits = {"RLIMIT_NPROC": spec.pids, "RLIMIT_DATA": parse_size(spec.memory)}
-    return {**_PROCESS_LIMITS, **limits}
+    return {**_PROCESS_LIMITS, "RLIMIT_NPROC": spec.pids, memory: parse_size(spec.memory)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +194,13 @@ def create_container(
 
     See https://docs.docker.com/reference/api/engine/version/v1.41/#operation/ContainerCreate.
     """
+    # The main process gives up root, and every capability for good. An engine gives a process no
+    # more capabilities than the main process began with.
+    ids = [f"--reuid={users.keeper}", f"--regid={users.keeper}", "--clear-groups"]
+    main = f"{_WATCHER} {parse_size(spec.memory)}" if spec.shared_limits else _KEEPER
     created: dict[str, Any] = api.create_container(
         image=spec.image,
-        entrypoint=[*_make_keeper(users), "/bin/sh", "-c", _make_main_command(spec)],
+        entrypoint=["setpriv", *ids, "--bounding-set=-all", "--", "/bin/sh", "-c", main],
         command=[],
         user="0:0",
         name=name,
@@ -225,20 +218,14 @@ def create_container(
     return created
 
 
-def _make_keeper(users: Users) -> list[str]:
-    """Make the words that begin a main process: it gives up root, and every capability for good.
-
-    An engine gives a process no more capabilities than the main process began with.
-    """
-    ids = [f"--reuid={users.keeper}", f"--regid={users.keeper}", "--clear-groups"]
-    return ["setpriv", *ids, "--bounding-set=-all", "--"]
-
-
-def _make_main_command(spec: ContainerSpec) -> str:
-    return f"{_WATCHER} {parse_size(spec.memory)}" if spec.shared_limits else _KEEPER
-
-
 def _make_host_config(api: APIClient, spec: ContainerSpec) -> Any:
+    memory = parse_size(spec.memory)
+    limits: dict[str, Any] = {
+        "mem_limit": memory,
+        "memswap_limit": memory,
+        "nano_cpus": int(spec.cpus * 1_000_000_000),
+        "pids_limit": spec.pids,
+    }
     tmpfs = f"rw,exec,nosuid,nodev,mode=1777,nr_inodes=262144,size={spec.workspace}"
     return api.create_host_config(
         network_mode="none",
@@ -247,7 +234,7 @@ def _make_host_config(api: APIClient, spec: ContainerSpec) -> Any:
         cap_drop=["ALL"],
         cap_add=list(_RUNNER_CAPABILITIES),
         security_opt=["no-new-privileges:true", f"seccomp={make_profile()}"],
-        **({} if spec.shared_limits else _make_limits(spec)),
+        **({} if spec.shared_limits else limits),
         ulimits=[
             Ulimit(name="core", soft=0, hard=0),
             Ulimit(name="nofile", soft=4096, hard=4096),
@@ -260,13 +247,3 @@ def _make_host_config(api: APIClient, spec: ContainerSpec) -> Any:
         log_config=LogConfig(type="none"),
         runtime=spec.runtime,
     )
-
-
-def _make_limits(spec: ContainerSpec) -> dict[str, Any]:
-    memory = parse_size(spec.memory)
-    return {
-        "mem_limit": memory,
-        "memswap_limit": memory,
-        "nano_cpus": int(spec.cpus * 1_000_000_000),
-        "pids_limit": spec.pids,
-    }

@@ -20,8 +20,11 @@ _ENDING_SECONDS, _ENDING_PAUSE = 5.0, 0.02
 """How long killed processes may take to end."""
 
 
-class Processes(Protocol):
-    """The runners and commands in a container. Methods raise SandboxGone if it is dead."""
+class Container(Protocol):
+    """What runners and commands run in. Methods raise SandboxGone if it is dead."""
+
+    name: str
+    """The name for messages, such as the image's."""
 
     def connect(self, deadline: float) -> Wire:
         """Start a runner by `deadline` (monotonic seconds)."""
@@ -37,13 +40,6 @@ class Processes(Protocol):
         The count is taken from outside, or by a process that commands cannot interfere with.
         """
         ...
-
-
-class Container(Processes, Protocol):
-    """What the runners and commands run in."""
-
-    name: str
-    """The name for messages, such as the image's."""
 
     def is_running(self) -> bool:
         """Whether the container is alive."""
@@ -153,7 +149,10 @@ class SupervisedContainer:
                     session.wire.close()
                     self._recover(session, Ended("it ended between two calls"))
                 elif not self._doubtful or self._busy or self._settle(session):
-                    taken = session or self._connect()
+                    taken = session
+                    if taken is None:
+                        wire = self.container.connect(time.monotonic() + _CONNECT_SECONDS)
+                        taken = Session(wire, self._epoch)
                     with self._lock:
                         self._busy += 1
                     return taken
@@ -198,10 +197,6 @@ class SupervisedContainer:
     def _refuse_ended(self) -> None:
         if self._closed or self._ended:
             raise SandboxGone(f"the sandbox was {'closed' if self._closed else 'ended'}")
-
-    def _connect(self) -> Session:
-        wire = self.container.connect(time.monotonic() + _CONNECT_SECONDS)
-        return Session(wire, self._epoch)
 
     def _drop_sessions(self) -> None:
         with self._lock:
@@ -251,9 +246,17 @@ class SupervisedContainer:
             self.kill_commands()
 
     def kill_commands(self) -> None:
-        """Kill all runners and commands. If any survives, end the sandbox and raise SandboxGone."""
+        """Kill all runners and commands, if the sandbox is ours. If any survives, end the sandbox.
+
+        Raises SandboxGone.
+        """
         with self._gate:
-            self._check_owner()
+            try:
+                self.container.check_owner()
+            except SandboxGone:
+                self._ended = True
+                self._drop_sessions()
+                raise
             self._epoch += 1
             self._drop_sessions()
             try:
@@ -268,15 +271,6 @@ class SupervisedContainer:
                     "that nothing can be believed any more; the sandbox was ended"
                 )
             self._doubtful = False
-
-    def _check_owner(self) -> None:
-        """Before anything is killed: raise, and end this object, unless the sandbox is ours."""
-        try:
-            self.container.check_owner()
-        except SandboxGone:
-            self._ended = True
-            self._drop_sessions()
-            raise
 
     def _count_others(self, runners: int) -> int:
         """Count the processes besides `runners`, after giving killed processes time to end."""

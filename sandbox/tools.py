@@ -73,7 +73,11 @@ def find_versions(sandbox: Sandbox) -> str:
     """
     output = sandbox.exec(_PROBE, timeout=_SECONDS, number=0).stdout.preview
     lines = [line.partition(" ") for line in output.splitlines()]
-    versions = {name: _parse_version(rest) for name, _, rest in lines if name in PROBED}
+    versions = {
+        name: f" {version[0][:_MAX_VERSION]}" if (version := _VERSION.search(rest)) else ""
+        for name, _, rest in lines
+        if name in PROBED
+    }
     if not versions:
         raise SandboxError("the sandbox does not say which tools it has")
     absent = {rest for name, _, rest in lines if name == "no"} | set(PROBED) - set(versions)
@@ -82,11 +86,6 @@ def find_versions(sandbox: Sandbox) -> str:
     listed = dict.fromkeys((*PROBED, *list_commands(), _YAML))
     missing = ", ".join(name for name in listed if name in absent)
     return f"{present}; no {missing}" if missing else present
-
-
-def _parse_version(text: str) -> str:
-    version = _VERSION.search(text)
-    return f" {version[0][:_MAX_VERSION]}" if version else ""
 
 
 def describe_output() -> str:

@@ -78,27 +78,21 @@ class SocketWire:
         unsent = memoryview(data)
         try:
             while unsent:
-                self._wait_for_room(deadline)
+                # When a runner ends, the engine closes its own side of the connection and leaves
+                # ours open: sending would wait forever.
+                poll = select.poll()
+                poll.register(self._socket, select.POLLOUT | PEER_ENDED)
+                ready = poll.poll(1000 * compute_time_left(deadline))
+                if not ready:
+                    raise TimeoutError
+                while ready[0][1] & PEER_ENDED:
+                    self.receive(_READ, deadline)  # raises Ended with the runner's last output
                 self._socket.settimeout(compute_time_left(deadline))
                 unsent = unsent[self._socket.send(unsent) :]
         except TimeoutError as error:
             raise Silent("it does not take what is sent") from error
         except (OSError, ValueError) as error:  # ValueError: the socket is closed
             raise Ended(str(error)) from error
-
-    def _wait_for_room(self, deadline: float) -> None:
-        """Wait until data can be sent. Raises TimeoutError, or Ended if nobody reads it any more.
-
-        When a runner ends, the engine closes its own side of the connection and leaves ours open:
-        sending would wait forever.
-        """
-        poll = select.poll()
-        poll.register(self._socket, select.POLLOUT | PEER_ENDED)
-        ready = poll.poll(1000 * compute_time_left(deadline))
-        if not ready:
-            raise TimeoutError
-        while ready[0][1] & PEER_ENDED:
-            self.receive(_READ, deadline)  # raises Ended with the runner's last output
 
     def receive(self, size: int, deadline: float) -> bytes:
         parts = []
@@ -111,22 +105,19 @@ class SocketWire:
     def _read_some(self, most: int, deadline: float) -> bytes:
         """Read at least one byte and at most `most`, from the buffer or the socket."""
         if self._read == len(self._buffer):
-            self._buffer, self._read = self._fill(deadline), 0
+            try:
+                self._socket.settimeout(compute_time_left(deadline))
+                data = self._socket.recv(_READ)
+            except TimeoutError as error:
+                raise Silent("no answer in time") from error
+            except OSError as error:
+                raise Ended(str(error)) from error
+            if not data:
+                raise Ended(self._get_last_output())
+            self._buffer, self._read = data, 0
         part = self._buffer[self._read : self._read + most]
         self._read += len(part)
         return part
-
-    def _fill(self, deadline: float) -> bytes:
-        try:
-            self._socket.settimeout(compute_time_left(deadline))
-            data = self._socket.recv(_READ)
-        except TimeoutError as error:
-            raise Silent("no answer in time") from error
-        except OSError as error:
-            raise Ended(str(error)) from error
-        if not data:
-            raise Ended(self._get_last_output())
-        return data
 
     def _get_last_output(self) -> str:
         return "no message"
@@ -167,7 +158,12 @@ class EngineWire(SocketWire):
         parts = []
         while size:
             while self._kind != 1 or not self._left:
-                self._next_piece(deadline)
+                # Skip the rest of a piece of stderr, keeping its end, and read the next header.
+                while self._left:
+                    part = self._read_some(self._left, deadline)
+                    self._left -= len(part)
+                    self._stderr = (self._stderr + part)[-_STDERR_KEPT:]
+                self._kind, self._left = struct.unpack(">BxxxL", super().receive(8, deadline))
             part = self._read_some(min(size, self._left), deadline)
             self._left -= len(part)
             size -= len(part)
@@ -182,14 +178,6 @@ class EngineWire(SocketWire):
                 output = (output + self.receive(1, deadline))[:_DRAINED]
         except Ended:
             return output
-
-    def _next_piece(self, deadline: float) -> None:
-        """Skip the rest of a stderr piece, keeping its end, and read the next piece's header."""
-        while self._left:
-            part = self._read_some(self._left, deadline)
-            self._left -= len(part)
-            self._stderr = (self._stderr + part)[-_STDERR_KEPT:]
-        self._kind, self._left = struct.unpack(">BxxxL", super().receive(8, deadline))
 
     def _get_last_output(self) -> str:
         return self._stderr.decode("utf-8", "replace").strip() or "no message"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from worker.conversation.triggers import Trigger
 from worker.errors import QueueError
-from worker.webhook.batches import Enqueue
+from worker.webhook.http import Enqueue
 
 
 def one_by_one(enqueue: Callable[[Trigger], object]) -> Enqueue:

@@ -24,11 +24,10 @@ from typing import Any
 from zlib import crc32
 
 from worker.lab.cases import load_case
-from worker.logs import trace
-from worker.logs.excerpt import lines as kept_lines
-from worker.logs.excerpt.scan import Scan
+from worker.logs import line_marks, trace
+from worker.logs.excerpt.scan import Scan, without_stamp
 
-OUTPUT = Path(kept_lines.__file__).with_name("weights.bin")
+OUTPUT = Path(line_marks.__file__).with_name("weights.bin")
 
 FOLDS, SEED = 5, 38
 STRENGTH = 0.1
@@ -65,7 +64,7 @@ def main(logs: str, *cases: str) -> None:
 def pack_weights(bias: float, weights: Sequence[float]) -> bytes:
     """Return the bytes of `weights.bin`."""
     scale = max(map(abs, weights)) / 127 or 1.0
-    head = kept_lines.HEADER.pack(kept_lines.MAGIC, kept_lines.VERSION, scale, bias)
+    head = line_marks.HEADER.pack(line_marks.MAGIC, line_marks.VERSION, scale, bias)
     return head + bytes(round(weight / scale) & 0xFF for weight in weights)
 
 
@@ -95,11 +94,11 @@ def _list_lines(raw: bytes) -> list[str]:
     scan = Scan()
     for lines in trace.clean_pieces([raw]):
         scan.feed(lines)
-    return [line.text for line in kept_lines.list_lines(scan.make_result())]
+    return [line.text for line in scan.make_result().lines]
 
 
 def _normalise(line: str) -> str:
-    return " ".join(kept_lines.without_stamp(line).split())
+    return " ".join(without_stamp(line).split())
 
 
 class _Fitting:
@@ -114,7 +113,7 @@ class _Fitting:
             count = sum(each.lines.values())
             others = OTHERS / max(1, len(each.lines) - count)
             for text, explains in each.lines.items():
-                hashes.append(sorted(kept_lines.hash_words(text)))
+                hashes.append(sorted(line_marks.hash_words(text)))
                 marked.append(explains)
                 weights.append(share * (min(1.0, MARKED / count) if explains else others))
                 folds.append(crc32(each.project.encode()) % FOLDS)
@@ -122,7 +121,7 @@ class _Fitting:
         ends = numpy.array([0, *accumulate(map(len, hashes))])
         columns = numpy.concatenate([numpy.array(each, dtype=numpy.int32) for each in hashes])
         ones = numpy.ones(len(columns))
-        self._rows: Any = sparse.csr_matrix((ones, columns, ends), (len(hashes), kept_lines.SIZE))
+        self._rows: Any = sparse.csr_matrix((ones, columns, ends), (len(hashes), line_marks.SIZE))
         self._marked, self._weights = numpy.array(marked), numpy.array(weights)
         self._weights *= len(weights) / self._weights.sum()
         self._folds, self._logs = numpy.array(folds), numpy.array(logs_of)

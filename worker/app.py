@@ -57,7 +57,10 @@ def build_app(
     """
     alone = settings.broker.startswith("memory://")
     refuse_compression()
-    app = Sandpiper("sandpiper", broker=_make_broker_url(settings.broker), set_as_current=False)
+    # kombu warns of `memory://` without a host, and knows Sentinels by one name alone.
+    broker = "memory://localhost//" if settings.broker == "memory://" else settings.broker
+    broker = broker.replace("sentinels://", "sentinel://")
+    app = Sandpiper("sandpiper", broker=broker, set_as_current=False)
     app.conf.update(
         task_queues=make_queues(settings.broker, settings.broker_queue),
         broker_transport=TRANSPORTS.get(settings.broker.partition("://")[0]),
@@ -93,14 +96,6 @@ def build_app(
     return app
 
 
-def _make_broker_url(broker: str) -> str:
-    """Return the URL as kombu takes it: `memory://` with a host, since it warns if there is none,
-    and `sentinels://` by the one name that it knows."""
-    if broker == "memory://":
-        return "memory://localhost//"
-    return broker.replace("sentinels://", "sentinel://")
-
-
 def _make_transport_options(settings: Settings) -> dict[str, Any]:
     scheme = settings.broker.partition("://")[0]
     if scheme.startswith("amqp"):
@@ -111,19 +106,14 @@ def _make_transport_options(settings: Settings) -> dict[str, Any]:
         options: dict[str, Any] = {"priority_steps": [0], **waits}
         if scheme.startswith("sentinel"):
             options["master_name"] = settings.broker_master
-            options["sentinel_kwargs"] = waits | _make_sentinel_options(settings)
+            own: dict[str, Any] = dict(waits)  # with the Sentinels themselves
+            if settings.broker_sentinel_password:
+                own["password"] = settings.broker_sentinel_password
+            if scheme == "sentinels":
+                own |= {"ssl": True, **settings.broker_tls.get_redis_options()}
+            options["sentinel_kwargs"] = own
         return options
     return {}
-
-
-def _make_sentinel_options(settings: Settings) -> dict[str, Any]:
-    """Return how redis-py talks to the Sentinels themselves."""
-    options: dict[str, Any] = {}
-    if settings.broker_sentinel_password:
-        options["password"] = settings.broker_sentinel_password
-    if settings.broker.startswith("sentinels://"):
-        options |= {"ssl": True, **settings.broker_tls.get_redis_options()}
-    return options
 
 
 def _make_tls_options(settings: Settings) -> dict[str, Any] | None:
@@ -141,19 +131,16 @@ def _add_task(app: "Sandpiper") -> None:
     @app.task(name=TASK, bind=True, shared=False)  # type: ignore[untyped-decorator]
     def run(self: Task, message: dict[str, Any]) -> None:
         trigger = from_message(message)
+        # Celery turns the publisher's headers into attributes.
+        header = getattr(self.request, QUEUED_AT, None)
+        queued_at = float(header) if isinstance(header, int | float) else None
         try:
-            app.consumer.deliver(trigger, _read_queued_at(self.request))
+            app.consumer.deliver(trigger, queued_at)
         except SandpiperError as error:
             # The journal could not be used, so the message goes back to the broker.
             log.warning("trigger %s again in %d s: %s", trigger_id(trigger), RETRY_SECONDS, error)
             time.sleep(RETRY_SECONDS)
             raise Reject(str(error), requeue=True) from error
-
-
-def _read_queued_at(request: Any) -> float | None:
-    """Return the publisher's header, if there is one; Celery turns headers into attributes."""
-    header = getattr(request, QUEUED_AT, None)
-    return float(header) if isinstance(header, int | float) else None
 
 
 def _ignore_logging_setup(**_: object) -> None:

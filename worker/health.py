@@ -49,15 +49,15 @@ def check_url(url: str) -> str:
 
 def main() -> int:
     """Return the exit status; if something is wrong, print the reason and return 1."""
-    url = sys.argv[1] if len(sys.argv) > 1 else find_url(_read_first_process())
+    if len(sys.argv) > 1:
+        url = sys.argv[1]
+    else:
+        first = Path("/proc/1/cmdline").read_text("utf-8", "replace")
+        url = find_url(first.split("\0"))
     reason = check_url(url) if url else ""
     if reason:
         sys.stderr.write(f"{reason}\n")
     return int(bool(reason))
-
-
-def _read_first_process() -> list[str]:
-    return Path("/proc/1/cmdline").read_text("utf-8", "replace").split("\0")
 
 
 if __name__ == "__main__":

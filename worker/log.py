@@ -77,7 +77,9 @@ class _Plain(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = f"{_format_second(int(record.created))},{record.msecs:03.0f}"
         bound = " ".join(f"{name}={value}" for name, value in _bound_fields.get().items())
-        message = _one_line(self._redact(_join_lines(record.getMessage())))
+        text = record.getMessage()
+        # A message is one line, as libraries do not always write theirs.
+        message = _one_line(self._redact(" ".join(text.split()) if "\n" in text else text))
         line = f"{time} {record.levelname} {record.name}: {message}"
         line += f" [{_one_line(self._redact(bound))}]" if bound else ""
         if not (trace := self._redact(self._format_trace(record))):
@@ -101,20 +103,17 @@ class _Json(_Formatter):
         if trace := self._format_trace(record):
             fields["exc"] = trace
         # Redact before encoding: JSON escapes would hide a secret that contains a quote.
-        return json.dumps({name: self._clean(value) for name, value in fields.items()})
-
-    def _clean(self, value: str | int) -> str | int:
-        return self._redact(value) if isinstance(value, str) else value
+        return json.dumps(
+            {
+                name: self._redact(value) if isinstance(value, str) else value
+                for name, value in fields.items()
+            }
+        )
 
 
 @lru_cache(1)  # a busy webhook receiver writes thousands of lines a second
 def _format_second(at: int) -> str:
     return strftime("%Y-%m-%d %H:%M:%S", localtime(at))
-
-
-def _join_lines(text: str) -> str:
-    """Return a message on one line, as libraries do not always write theirs."""
-    return " ".join(text.split()) if "\n" in text else text
 
 
 def _one_line(text: str) -> str:

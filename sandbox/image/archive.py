@@ -84,10 +84,6 @@ class Caps:
         return f"packed more than {self.ratio} to 1" if self.is_over_ratio(unpacked) else ""
 
 
-def padding(size: int) -> int:
-    return -size % BLOCKSIZE
-
-
 def make_header(name: str, *, folder: bool, size: int = 0) -> bytes:
     """Make a header without owner, mode or time; a long name gets a block of its own."""
     info = TarInfo(name)
@@ -107,7 +103,7 @@ def parse_header(raw: bytes) -> TarInfo:
     return info
 
 
-def is_name_within_caps(name: str) -> bool:
+def _is_name_within_caps(name: str) -> bool:
     parts = name.split("/")
     sizes = [len(os.fsencode(part)) for part in parts]
     return len(parts) <= DEPTH and max(sizes) <= NAME and sum(sizes) + len(parts) <= PATH
@@ -116,14 +112,7 @@ def is_name_within_caps(name: str) -> bool:
 # --------------------------------------------------------------------------------------- packing
 
 
-def make_readable(path: str, mode: int) -> None:
-    """Make our own file readable again if a command changed its mode."""
-    with contextlib.suppress(OSError):
-        if mode & 0o500 != 0o500:
-            os.chmod(path, mode | 0o500)
-
-
-class Packing:
+class _Packing:
     """Packs files and folders, and notes what it leaves out: one bad file costs no other."""
 
     def __init__(self, file: IO[bytes], caps: Caps) -> None:
@@ -145,14 +134,17 @@ class Packing:
                 info = os.lstat(f"{ROOT}/{name}")
                 if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
                     continue
-                if not is_name_within_caps(name):
+                if not _is_name_within_caps(name):
                     self.leave_out(name, "too deep or too long")
                     continue
                 if self.caps.member_count >= self.caps.members_cap:
                     most = self.caps.members_cap
                     self.leave_out(name, f"more than {most:,} files and folders, with what follows")
                     return
-                make_readable(f"{ROOT}/{name}", stat.S_IMODE(info.st_mode))
+                mode = stat.S_IMODE(info.st_mode)
+                with contextlib.suppress(OSError):
+                    if mode & 0o500 != 0o500:  # a command has changed it
+                        os.chmod(f"{ROOT}/{name}", mode | 0o500)
                 if stat.S_ISDIR(info.st_mode):
                     below = sorted(os.listdir(f"{ROOT}/{name}"), key=os.fsencode, reverse=True)
                     pending += [f"{name}/{entry}" for entry in below]
@@ -182,7 +174,7 @@ class Packing:
                 data = os.read(fd, min(left, CHUNK)) or bytes(min(left, CHUNK))
                 self.file.write(data)
                 left -= len(data)
-            self.file.write(bytes(padding(info.st_size)))
+            self.file.write(bytes(-info.st_size % BLOCKSIZE))
         finally:
             os.close(fd)
 
@@ -199,7 +191,7 @@ def do_pack(request: Json, _: Source, users: Users) -> Json:
         send_data(data)
 
     with compress_stream(forward, users) as file:
-        packing = Packing(file, caps)
+        packing = _Packing(file, caps)
         for top in TOPS:
             packing.pack_tree(top)
         file.write(END * 2)
@@ -238,11 +230,6 @@ class Reader:
             raise ValueError("it ends early")
         return data
 
-    def skip_rest(self) -> None:
-        """Read to the end, where gzip's checksum is."""
-        while self.read_some(CHUNK):
-            pass
-
     def read_content(self) -> Iterator[bytes]:
         """Yield the rest of the current member's content."""
         while self.bytes_left:
@@ -260,7 +247,7 @@ class Reader:
         if raw == END:
             return None
         member = parse_header(raw.ljust(BLOCKSIZE))
-        self.bytes_left, self.pad = member.size, padding(member.size)
+        self.bytes_left, self.pad = member.size, -member.size % BLOCKSIZE
         return member
 
     def read_members(self) -> Iterator[TarInfo]:
@@ -287,12 +274,12 @@ def get_clean_name(member: TarInfo) -> str | None:
     name = "/".join(parts)
     plain = member.isreg() or member.isdir()
     inside = bool(parts) and parts[0] in TOPS and ".." not in parts
-    if plain and inside and not member.name.startswith("/") and is_name_within_caps(name):
+    if plain and inside and not member.name.startswith("/") and _is_name_within_caps(name):
         return name
     return None
 
 
-def write_member(reader: Reader, member: TarInfo, path: str) -> None:
+def _write_member(reader: Reader, member: TarInfo, path: str) -> None:
     if member.isdir():
         os.makedirs(path, exist_ok=True)
         return
@@ -309,30 +296,25 @@ def write_member(reader: Reader, member: TarInfo, path: str) -> None:
         os.close(fd)
 
 
-def unpack_all(reader: Reader, caps: Caps) -> int:
-    skipped = 0
-    for member in reader.read_members():
-        caps.count_member(member.name, member.size)
-        name = get_clean_name(member)
-        if name is None:
-            skipped += 1
-            continue
-        try:
-            write_member(reader, member, f"{ROOT}/{name}")
-        except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            skipped += 1  # a file and a folder have the same name
-        caps.check_ratio()
-    return skipped
-
-
 def do_unpack(request: Json, source: Source, users: Users) -> Json:
     """Unpack the archive. Raises Refused: "limit" over a cap, "corrupt" if it is no archive."""
-    caps = Caps(request)
+    caps, skipped = Caps(request), 0
     try:
         with decompress_stream(source, caps.count_packed, users) as file:
             reader = Reader(file, caps)
-            skipped = unpack_all(reader, caps)
-            reader.skip_rest()
+            for member in reader.read_members():
+                caps.count_member(member.name, member.size)
+                name = get_clean_name(member)
+                if name is None:
+                    skipped += 1
+                    continue
+                try:
+                    _write_member(reader, member, f"{ROOT}/{name}")
+                except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                    skipped += 1  # a file and a folder have the same name
+                caps.check_ratio()
+            while reader.read_some(CHUNK):  # to the end, where gzip's checksum is
+                pass
     except ValueError as error:
         raise Refused("corrupt", f"not a whole gzip tarball ({error})") from error
     return {"members": caps.member_count, "skipped": skipped, "bytes": caps.unpacked_size}

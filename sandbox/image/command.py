@@ -16,13 +16,7 @@ from typing import NoReturn
 
 from sandbox.image.frames import CHUNK, Json, write_all
 from sandbox.image.preview import PREVIEW, Capture
-from sandbox.image.users import (
-    PR_SET_CHILD_SUBREAPER,
-    PR_SET_DUMPABLE,
-    PR_SET_NAME,
-    Users,
-    prctl,
-)
+from sandbox.image.users import PR_SET_DUMPABLE, Users, prctl
 
 OUT, DATA = "/tmp/_out", "/tmp/data"
 ARGUMENT = 100_000  # the kernel takes 128 KiB in one argument
@@ -36,7 +30,6 @@ ENVIRONMENT = {
 }
 IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 F_SETPIPE_SZ = 1031
-LIMITS = 16  # of the kernel's RLIMIT_*
 COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
 
@@ -48,37 +41,29 @@ def make_folder(path: str) -> None:
         os.mkdir(path)
 
 
-def make_arguments(command: bytes) -> list[bytes | str]:
-    """Pass the command to bash as an argument, or as a file if it is too long for that."""
-    if len(command) <= ARGUMENT and b"\0" not in command:
-        return ["bash", "-c", command]
-    script = os.memfd_create("command", 0)
-    write_all(script, command)
-    return ["bash", f"/dev/fd/{script}"]
-
-
-def exec_command(command: bytes, cwd: str, out: int, err: int, users: Users) -> None:
-    """In the child: start a session, become the OOM killer's first choice, then execute bash."""
-    os.setsid()
-    nothing = os.open("/dev/null", os.O_RDONLY)
-    for fd, number in ((nothing, 0), (out, 1), (err, 2)):
-        os.dup2(fd, number)
-    for number in (*IGNORED_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-    users.become_command()
-    prctl(PR_SET_DUMPABLE, 1)  # otherwise root owns the file below
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        score.write("1000")
-    os.chdir(cwd)
-    os.execvpe("bash", make_arguments(command), ENVIRONMENT)
-
-
-def spawn_command(command: bytes, cwd: str, out: int, err: int, users: Users) -> int:
+def _spawn_command(command: bytes, cwd: str, out: int, err: int, users: Users) -> int:
+    """Start bash in a session of its own, as the OOM killer's first choice."""
     pid = os.fork()
     if pid:
         return pid
     try:
-        exec_command(command, cwd, out, err, users)
+        os.setsid()
+        nothing = os.open("/dev/null", os.O_RDONLY)
+        for fd, number in ((nothing, 0), (out, 1), (err, 2)):
+            os.dup2(fd, number)
+        for number in (*IGNORED_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        users.become_command()
+        prctl(PR_SET_DUMPABLE, 1)  # otherwise root owns the file below
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+            score.write("1000")
+        os.chdir(cwd)
+        arguments: list[bytes | str] = ["bash", "-c", command]
+        if len(command) > ARGUMENT or b"\0" in command:
+            script = os.memfd_create("command", 0)
+            write_all(script, command)
+            arguments = ["bash", f"/dev/fd/{script}"]
+        os.execvpe("bash", arguments, ENVIRONMENT)
     except OSError as error:
         os.write(2, f"{cwd}: {error.strerror}\n".encode(errors="replace"))
     finally:
@@ -113,7 +98,7 @@ def list_descendants(ancestor: int) -> list[int]:
     return sorted(family - {ancestor})
 
 
-def kill_tree(pid: int, users: Users) -> int | None:
+def _kill_tree(pid: int, users: Users) -> int | None:
     """Kill the group of `pid` and all our descendants, also those that left the group.
 
     Raises OSError, such as for want of descriptors.
@@ -136,7 +121,7 @@ def kill_tree(pid: int, users: Users) -> int | None:
         time.sleep(0.005)
 
 
-class OutputReader:
+class _OutputReader:
     """Reads the command's output until it ends or its deadline passes."""
 
     def __init__(self, pid: int, pipes: dict[int, Capture], wake: int) -> None:
@@ -199,7 +184,7 @@ def open_child_signal() -> int:
     return reader
 
 
-def open_pipe(capture: Capture, pipes: dict[int, Capture]) -> int:
+def _open_pipe(capture: Capture, pipes: dict[int, Capture]) -> int:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     with contextlib.suppress(OSError):
@@ -215,26 +200,6 @@ def set_limits(limits: dict[str, int]) -> None:
         resource.setrlimit(getattr(resource, name), (value, value))
 
 
-def protect_process() -> None:
-    """Protect our descriptors and our name from the command, which may have the same uid."""
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
-    prctl(PR_SET_DUMPABLE, 0)
-    prctl(PR_SET_NAME, b"sandpiper")
-    for number in IGNORED_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-
-
-def describe_process() -> list[object]:
-    """Describe what a process of our uid could have changed about us: limits and priorities."""
-    resource = import_module("resource")
-    return [
-        *(resource.getrlimit(number) for number in range(LIMITS)),
-        os.getpriority(os.PRIO_PROCESS, 0),
-        os.sched_getscheduler(0),
-        os.sched_getaffinity(0),
-    ]
-
-
 def give_up(users: Users) -> NoReturn:
     """Kill all commands, then ourselves: after an error nobody knows what still runs.
 
@@ -246,7 +211,7 @@ def give_up(users: Users) -> NoReturn:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def count_memory_kills() -> int | None:
+def _count_memory_kills() -> int | None:
     """Count the processes that the kernel has killed for want of memory; None if it is unknown."""
     for path in COUNTERS:
         with contextlib.suppress(OSError, ValueError, IndexError), open(path, "rb") as file:
@@ -267,13 +232,13 @@ def do_exec(request: Json, users: Users) -> Json:
     pipes = dict[int, Capture]()
     path, caps = f"{OUT}/{request['number']}", (request["cap"], request.get("preview", PREVIEW))
     out, err = Capture(f"{path}.txt", *caps), Capture(f"{path}.err.txt", *caps)
-    kills = count_memory_kills()
+    kills = _count_memory_kills()
     ends: list[int] = []
     try:
-        ends += [open_pipe(out, pipes)]
-        ends += [open_pipe(err, pipes)]
+        ends += [_open_pipe(out, pipes)]
+        ends += [_open_pipe(err, pipes)]
         command = request["command"].encode("utf-8", "replace")
-        pid = spawn_command(command, request["cwd"], ends[0], ends[1], users)
+        pid = _spawn_command(command, request["cwd"], ends[0], ends[1], users)
     except OSError:
         for reader in pipes:
             os.close(reader)
@@ -284,11 +249,19 @@ def do_exec(request: Json, users: Users) -> Json:
     report: Json = {}
     is_done = False
     try:
-        report = finish_command(OutputReader(pid, pipes, wake), deadline, users)
+        watch = _OutputReader(pid, pipes, wake)
+        in_time = watch.run(deadline)
+        _kill_tree(pid, users)
+        watch.drain()
+        code = None
+        if in_time and watch.status is not None:
+            code = os.waitstatus_to_exitcode(watch.status)
+            code = 128 - code if code < 0 else code
+        report = {"exit_code": code, "timed_out": not in_time}
         if request.get("alone"):
             users.clear_memory()
         report |= {"stdout": out.make_report(), "stderr": err.make_report()}
-        killed = count_memory_kills()
+        killed = _count_memory_kills()
         if kills is not None and killed is not None:
             report["out_of_memory"] = killed > kills
         is_done = True
@@ -296,15 +269,3 @@ def do_exec(request: Json, users: Users) -> Json:
         if not is_done:
             give_up(users)
     return report
-
-
-def finish_command(watch: OutputReader, deadline: float, users: Users) -> Json:
-    """Read the output of a command until its end or its deadline, and end all of its processes."""
-    in_time = watch.run(deadline)
-    kill_tree(watch.pid, users)
-    watch.drain()
-    code = os.waitstatus_to_exitcode(watch.status) if in_time and watch.status is not None else None
-    return {
-        "exit_code": 128 - code if code is not None and code < 0 else code,
-        "timed_out": not in_time,
-    }

@@ -29,7 +29,7 @@ class Refused(Exception):
         self.code = code
 
 
-def read_exact(fd: int, size: int) -> bytes:
+def _read_exact(fd: int, size: int) -> bytes:
     """Read exactly `size` bytes. Raises EOFError if the host closed the stream."""
     parts = []
     while size:
@@ -42,8 +42,8 @@ def read_exact(fd: int, size: int) -> bytes:
 
 
 def read_frame(fd: int) -> bytes:
-    (size,) = struct.unpack(">I", read_exact(fd, 4))
-    return read_exact(fd, size)
+    (size,) = struct.unpack(">I", _read_exact(fd, 4))
+    return _read_exact(fd, size)
 
 
 class Source:

@@ -78,10 +78,10 @@ def has_answered(probe: socket.socket) -> bool:
             return bool(probe.recv(512))
         return False
     error = probe.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    return not error or (error in _REFUSALS and not is_icmp_error(probe))
+    return not error or (error in _REFUSALS and not _is_icmp_error(probe))
 
 
-def is_icmp_error(probe: socket.socket) -> bool:
+def _is_icmp_error(probe: socket.socket) -> bool:
     """Whether the kernel names an ICMP message as the cause of the probe's error."""
     with contextlib.suppress(OSError, AttributeError):
         for level, kind, data in probe.recvmsg(0, 512, socket.MSG_ERRQUEUE)[1]:
@@ -116,7 +116,7 @@ def find_answers(addresses: list[str]) -> list[str]:
     return answered
 
 
-def find_openings(addresses: list[str], seconds: float) -> list[str]:
+def _find_openings(addresses: list[str], seconds: float) -> list[str]:
     """Return what can be reached, after at most `seconds` plus one second."""
     tokens = [TOKENS] if os.path.exists(TOKENS) else []
     until = time.monotonic() + seconds
@@ -126,6 +126,6 @@ def find_openings(addresses: list[str], seconds: float) -> list[str]:
 
 
 if __name__ == "__main__":
-    openings = find_openings(list_addresses(sys.argv[2:]), float(sys.argv[1]))
+    openings = _find_openings(list_addresses(sys.argv[2:]), float(sys.argv[1]))
     print("\n".join(openings))
     sys.exit(1 if openings else 0)

@@ -28,19 +28,7 @@ from sandbox.image.runner import serve_session
 from sandbox.image.users import PR_SET_DUMPABLE, Users, prctl
 
 
-def start_session(connection: socket.socket, listener: socket.socket) -> None:
-    """In the child: run a session with the connection as its input and output."""
-    listener.close()
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    open_child_signal.cache_clear()
-    for fd in (0, 1):
-        os.dup2(connection.fileno(), fd)
-    connection.close()
-    serve_session(Users())
-
-
-def accept_connection(listener: socket.socket) -> None:
+def _accept_connection(listener: socket.socket) -> None:
     """Fork a session for a connection. If that fails, there are too many processes: kill them."""
     connection, _ = listener.accept()
     with connection:
@@ -51,12 +39,19 @@ def accept_connection(listener: socket.socket) -> None:
             return
         if child == 0:
             try:
-                start_session(connection, listener)
+                listener.close()
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                open_child_signal.cache_clear()
+                for fd in (0, 1):
+                    os.dup2(connection.fileno(), fd)
+                connection.close()
+                serve_session(Users())
             finally:
                 os._exit(1)
 
 
-def serve_connections(listener: socket.socket) -> None:
+def _serve_connections(listener: socket.socket) -> None:
     """Accept connections until standard input ends."""
     wake = open_child_signal()
     poll = select.poll()
@@ -71,7 +66,7 @@ def serve_connections(listener: socket.socket) -> None:
                 os.read(wake, 4096)
             reap_children()
         if listener.fileno() in ready:
-            accept_connection(listener)
+            _accept_connection(listener)
 
 
 def main(descriptor: str, limits: str) -> None:
@@ -84,7 +79,7 @@ def main(descriptor: str, limits: str) -> None:
         make_folder(folder)
     with socket.socket(fileno=int(descriptor)) as listener:
         listener.set_inheritable(False)
-        serve_connections(listener)
+        _serve_connections(listener)
 
 
 if __name__ == "__main__":

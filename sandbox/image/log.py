@@ -7,10 +7,9 @@ numbers are those of the file. Standard library only; the log may hold any bytes
 import argparse
 import re
 import sys
-from collections import deque
-from dataclasses import dataclass
+from collections import Counter, deque
 
-from sandbox.image import log_diff, log_errors, log_outline
+from sandbox.image import log_diff, log_errors
 from sandbox.image.failure_words import rate_shape
 from sandbox.image.log_text import (
     MANY,
@@ -39,7 +38,7 @@ log diff FILE [GREEN]         what is new against the log of a run that passed (
 """
 
 
-def make_parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="log", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -55,7 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     outline = verbs.add_parser("outline", parents=[common])
     outline.add_argument("file")
-    outline.set_defaults(show=lambda given: log_outline.show_outline(given.file, given.bytes))
+    outline.set_defaults(show=lambda given: log_errors.show_outline(given.file, given.bytes))
     errors = verbs.add_parser("errors", parents=[listed, around])
     errors.add_argument("file")
     errors.set_defaults(
@@ -64,17 +63,17 @@ def make_parser() -> argparse.ArgumentParser:
         )
     )
     grep = verbs.add_parser("grep", parents=[listed, around])
-    grep.set_defaults(show=show_matches)
+    grep.set_defaults(show=_show_matches)
     grep.add_argument("-i", dest="caseless", action="store_true", help="whatever the case")
     grep.add_argument("-F", dest="fixed", action="store_true", help="PATTERN is plain text")
     grep.add_argument("pattern")
     grep.add_argument("file")
     part = verbs.add_parser("slice", parents=[common])
-    part.set_defaults(show=show_lines)
+    part.set_defaults(show=_show_lines)
     part.add_argument("file")
     part.add_argument("range", help="A-B, A- or A")
     shapes = verbs.add_parser("templates", parents=[listed])
-    shapes.set_defaults(show=show_templates)
+    shapes.set_defaults(show=_show_templates)
     shapes.add_argument("--common", action="store_true", help="the most frequent first")
     shapes.add_argument("file")
     diff = verbs.add_parser("diff", parents=[listed])
@@ -100,7 +99,7 @@ def context_size(text: str) -> int:
 
 
 def main(words: list[str]) -> int:
-    options = make_parser().parse_args(words)
+    options = _make_parser().parse_args(words)
     try:
         text: str = options.show(options)
         sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
@@ -116,7 +115,7 @@ def main(words: list[str]) -> int:
 # ------------------------------------------------------------------ grep, slice and templates
 
 
-def show_matches(options: argparse.Namespace) -> str:
+def _show_matches(options: argparse.Namespace) -> str:
     """Format matching lines as `N: text` and their context as `N- text`."""
     raw = options.pattern.encode("utf-8", "surrogateescape")
     try:
@@ -160,7 +159,7 @@ def _clip_around_match(pattern: "re.Pattern[bytes]", line: bytes) -> str:
     return f"[{start} bytes] …{clip_line(text[start:])}"
 
 
-def show_lines(options: argparse.Namespace) -> str:
+def _show_lines(options: argparse.Namespace) -> str:
     """Format lines A to B as `N: text`."""
     path, wanted, room = options.file, options.range, options.bytes
     bounds = re.fullmatch(r"(\d+)(?:(-|:|,)(\d*))?", wanted.strip())
@@ -183,38 +182,31 @@ def show_lines(options: argparse.Namespace) -> str:
     )
 
 
-@dataclass
-class _Kind:
-    count: int
-    first: int
-
-
-def show_templates(options: argparse.Namespace) -> str:
+def _show_templates(options: argparse.Namespace) -> str:
     """Format one line for each shape: its count, its first line and an example."""
-    kinds: dict[bytes, _Kind] = {}
+    counts, firsts = Counter[bytes](), dict[bytes, int]()
     shapes, total, other = ShapeCache(), 0, 0
     for lines in read_batches(options.file):
         for number, shape in enumerate(shapes.look_up(lines), total + 1):
             if number <= (options.after or 0):
                 continue
-            if shape in kinds:
-                kinds[shape].count += 1
-            elif len(kinds) < MANY:
-                kinds[shape] = _Kind(1, number)
+            if shape in firsts or len(firsts) < MANY:
+                counts[shape] += 1
+                firsts.setdefault(shape, number)
             else:
                 other += 1
         total += len(lines)
     sign = -1 if options.common else 1
     ranked = sorted(
-        kinds.items(), key=lambda item: (sign * item[1].count, -rate_shape(item[0]), -item[1].first)
+        firsts, key=lambda each: (sign * counts[each], -rate_shape(each), -firsts[each])
     )
     page = Page(options.bytes)
     shown = page.fill(
-        (rank, f"{kind.count:,} × {kind.first}: {clip_line(shape, 160)}")
-        for rank, (shape, kind) in enumerate(ranked[: options.max])
+        (rank, f"{counts[shape]:,} × {firsts[shape]}: {clip_line(shape, 160)}")
+        for rank, shape in enumerate(ranked[: options.max])
     )
     return join_parts(
-        f"{format_count(len(kinds), 'template')} in {total:,} lines: count × first line: template",
+        f"{format_count(len(firsts), 'template')} in {total:,} lines: count × first line: template",
         *page.format_lines(),
         f"[{len(ranked) - shown:,} more: --bytes N, --common]" if shown < len(ranked) else "",
         f"[{other:,} lines of still other shapes]" if other else "",

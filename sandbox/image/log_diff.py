@@ -1,8 +1,9 @@
 """`log diff`: compares a log with the log of a run that passed."""
 
 # pathlib takes as long to import as all the rest together.
-# ruff: noqa: PTH110
+# ruff: noqa: PTH110, PTH123
 
+import contextlib
 import os
 import re
 from array import array
@@ -11,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import Path
 
 from sandbox.image.failure_words import rate_shape
 from sandbox.image.log_text import (
@@ -39,6 +39,9 @@ MAX_NEW_LINES = 200_000
 MAX_ALIKE = 3
 """The most lines of one shape that are shown."""
 
+MAX_PACKAGES = 20
+"""The most packages with changed versions that are named."""
+
 MAX_COUNTED = 20_000
 """The most lines of one log whose numbers are compared."""
 
@@ -48,7 +51,7 @@ _BORDER = re.compile(rb"(?:[\s|+=_.*~-]|\xe2[\x94\x95][\x80-\xbf])*")
 _TRAILER = b"[this is the log of job"
 
 
-class LogShapes:
+class _LogShapes:
     """The shapes of one log in bounded memory.
 
     `kinds` has the hash of each line's shape, in the order of the lines.
@@ -76,10 +79,10 @@ class LogShapes:
         return f"[{self.path} is only partly compared: it has too many different lines]"
 
 
-class NewLines:
+class _NewLines:
     """The lines of one log whose shapes are not in the other log."""
 
-    def __init__(self, own: LogShapes, other: LogShapes) -> None:
+    def __init__(self, own: _LogShapes, other: _LogShapes) -> None:
         self.numbers, self.shapes = array("Q"), array("q")
         self.weights: dict[int, float] = {}
         self.counts: Counter[int] = Counter()
@@ -90,19 +93,17 @@ class NewLines:
             and own.shapes_by_hash[kind][:23] != _TRAILER
         }
         for number, kind in enumerate(own.kinds, 1):
-            if kind in new_kinds:
-                self._add_line(number, kind, own.shapes_by_hash[kind])
-
-    def _add_line(self, number: int, kind: int, shape: bytes) -> None:
-        self.counts[kind] += 1
-        if self.counts[kind] > MAX_ALIKE:  # only the first lines of a shape are kept
-            return
-        if kind not in self.weights:
-            self.weights[kind] = rate_shape(shape)
-        self.numbers.append(number)
-        self.shapes.append(kind)
-        if len(self.numbers) > 2 * MAX_NEW_LINES:
-            del self.numbers[:MAX_NEW_LINES], self.shapes[:MAX_NEW_LINES]
+            if kind not in new_kinds:
+                continue
+            self.counts[kind] += 1
+            if self.counts[kind] > MAX_ALIKE:  # only the first lines of a shape are kept
+                continue
+            if kind not in self.weights:
+                self.weights[kind] = rate_shape(own.shapes_by_hash[kind])
+            self.numbers.append(number)
+            self.shapes.append(kind)
+            if len(self.numbers) > 2 * MAX_NEW_LINES:
+                del self.numbers[:MAX_NEW_LINES], self.shapes[:MAX_NEW_LINES]
 
     @property
     def count(self) -> int:
@@ -118,20 +119,21 @@ class NewLines:
         indexes = [i for i, number in enumerate(self.numbers) if number > (after or 0)]
         if after is None:
             last = self.numbers[-1] if indexes else 1
-            indexes.sort(key=lambda i: -self._rate_line(i, last))
-        return [self.numbers[i] for i in indexes[:most]]
 
-    def _rate_line(self, index: int, last: int) -> float:
-        """Rate a line higher if its neighbours are telling, if it is late, and if it is rare."""
-        kind = self.shapes[index]
-        neighbours = self.shapes[max(0, index - 2) : index + 3]
-        rarity = -0.5 * min(self.counts[kind], 512).bit_length()
-        best = max(map(self.weights.__getitem__, neighbours))
-        return self.weights[kind] + best + self.numbers[index] / last + rarity
+            def rate(index: int) -> float:
+                """Rate a line higher if its neighbours are telling, if it is late, and if rare."""
+                kind = self.shapes[index]
+                neighbours = self.shapes[max(0, index - 2) : index + 3]
+                rarity = -0.5 * min(self.counts[kind], 512).bit_length()
+                best = max(map(self.weights.__getitem__, neighbours))
+                return self.weights[kind] + best + self.numbers[index] / last + rarity
+
+            indexes.sort(key=lambda i: -rate(i))
+        return [self.numbers[i] for i in indexes[:most]]
 
 
 @dataclass
-class Recounted:
+class _Recounted:
     """A line, and the line of the other log that differs from it in its numbers only."""
 
     number: int
@@ -140,12 +142,8 @@ class Recounted:
     other_line: bytes
     weight: float
 
-    def format(self) -> str:
-        other = f"[green {self.other_number}: {clip_line(self.other_line, 120)}]"
-        return f"{self.number}: {clip_line(self.line)} {other}"
 
-
-def find_recounted(ours: LogShapes, theirs: LogShapes) -> list[Recounted]:
+def _find_recounted(ours: _LogShapes, theirs: _LogShapes) -> list[_Recounted]:
     """Find lines of rare shapes with counts that the other log does not have, most telling first.
 
     A shape that a log has more than `MAX_ALIKE` times is left out: it is progress or a table.
@@ -163,7 +161,7 @@ def find_recounted(ours: LogShapes, theirs: LogShapes) -> list[Recounted]:
     return sorted(recounted, key=lambda pair: (-pair.weight, pair.number))
 
 
-def _read_rare(log: LogShapes, shared: set[int]) -> dict[int, list[tuple[int, bytes]]]:
+def _read_rare(log: _LogShapes, shared: set[int]) -> dict[int, list[tuple[int, bytes]]]:
     """Read, with their numbers, the lines of shapes that a log has at most `MAX_ALIKE` times."""
     rare = [kind for kind, n in Counter(log.kinds).items() if n <= MAX_ALIKE and kind in shared]
     numbers: dict[int, list[int]] = {kind: [] for kind in rare[: MAX_COUNTED // MAX_ALIKE]}
@@ -176,7 +174,7 @@ def _read_rare(log: LogShapes, shared: set[int]) -> dict[int, list[tuple[int, by
 
 def _pair_lines(
     own: list[tuple[int, bytes]], other: list[tuple[int, bytes]], shape: bytes
-) -> Iterator[Recounted]:
+) -> Iterator[_Recounted]:
     other_counts = [_find_counts(line, shape) for _, line in other]
     other_sizes = [_find_sizes(line) for _, line in other]
     for i, (number, line) in enumerate(own):
@@ -185,23 +183,26 @@ def _pair_lines(
         if counts not in other_counts:
             pairs = zip(counts, other_counts[i], strict=False)
             turned = any(one != two and b"0" in (one, two) for one, two in pairs)
-            yield Recounted(number, line, *other[i], rate_shape(shape) + 2 * turned)
+            yield _Recounted(number, line, *other[i], rate_shape(shape) + 2 * turned)
         elif all(_differ_much(sizes, each) for each in other_sizes):
-            yield Recounted(number, line, *other[i], rate_shape(shape) - 1)
+            yield _Recounted(number, line, *other[i], rate_shape(shape) - 1)
 
 
 def _show_recounted(
-    ours: LogShapes, theirs: LogShapes, room: int, most: int, after: int | None
+    ours: _LogShapes, theirs: _LogShapes, room: int, most: int, after: int | None
 ) -> list[str]:
-    pairs = [each for each in find_recounted(ours, theirs) if each.number > (after or 0)][:most]
+    pairs = [each for each in _find_recounted(ours, theirs) if each.number > (after or 0)][:most]
     page = Page(room)
-    shown = page.fill((each.number, each.format()) for each in pairs)
+    shown = page.fill(
+        (
+            each.number,
+            f"{each.number}: {clip_line(each.line)} "
+            f"[green {each.other_number}: {clip_line(each.other_line, 120)}]",
+        )
+        for each in pairs
+    )
     more = f"[{len(pairs) - shown:,} more: --bytes N]" if shown < len(pairs) else ""
     return ["other numbers:", *page.format_lines(), more] if shown else []
-
-
-MAX_PACKAGES = 20
-"""The most packages with changed versions that are named."""
 
 
 def show_diff(path: str, green: str | None, room: int, most: int, after: int | None) -> str:
@@ -210,9 +211,17 @@ def show_diff(path: str, green: str | None, room: int, most: int, after: int | N
     green = green or f"{path}.green"
     if not os.path.exists(green):
         raise Unreadable(f"there is no {green}: fetch gitlab_get_last_green_log, and name its file")
-    ours, theirs = LogShapes(path), LogShapes(green)
-    new, gone = NewLines(ours, theirs), NewLines(theirs, ours)
+    ours, theirs = _LogShapes(path), _LogShapes(green)
+    new, gone = _NewLines(ours, theirs), _NewLines(theirs, ours)
     counted = _show_recounted(ours, theirs, room // 4, most, after)
+    changed = list[str]()
+    # Which packages changed version: shapes hide versions.
+    with (
+        contextlib.suppress(OSError),
+        open(f"{path}.installed", encoding="utf-8", errors="replace") as file,
+    ):
+        changes = [line.strip()[:120] for line in islice(file, MAX_PACKAGES) if line.strip()]
+        changed = [f"installed differently: {', '.join(changes)}"] if changes else []
     left = max(0, room - sum(len(line.encode("utf-8", "replace")) + 1 for line in counted))
     all_new = after is not None or not gone.count
     parts = [
@@ -222,23 +231,11 @@ def show_diff(path: str, green: str | None, room: int, most: int, after: int | N
         *counted,
         *([] if all_new else _show_part("gone:", green, gone, left // 3, most, None)),
     ]
-    return join_parts(
-        *_read_package_changes(path), *parts, ours.describe_omission(), theirs.describe_omission()
-    )
-
-
-def _read_package_changes(path: str) -> list[str]:
-    """Read from `PATH.installed` which packages changed version, because shapes hide versions."""
-    try:
-        with Path(f"{path}.installed").open(encoding="utf-8", errors="replace") as file:
-            changes = [line.strip()[:120] for line in islice(file, MAX_PACKAGES) if line.strip()]
-    except OSError:
-        return []
-    return [f"installed differently: {', '.join(changes)}"] if changes else []
+    return join_parts(*changed, *parts, ours.describe_omission(), theirs.describe_omission())
 
 
 def _show_part(
-    title: str, path: str, new: NewLines, room: int, most: int, after: int | None
+    title: str, path: str, new: _NewLines, room: int, most: int, after: int | None
 ) -> list[str]:
     ranked = new.rank_lines(after, min(most, 1 + room // 20))
     lines, page = read_lines(path, set(ranked)), Page(room)

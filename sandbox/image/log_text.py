@@ -131,13 +131,6 @@ def compute_shapes(lines: list[bytes]) -> list[bytes]:
     return text.replace(b"\n ", b"\n").replace(b" \n", b"\n").strip(b" ").split(b"\n")
 
 
-def mark_refusals(text: bytes) -> bytes:
-    """Name the statuses of refused requests in words, because shapes hide numbers."""
-    if any(words in text for words in _MAY_BE_REFUSED):
-        return _REFUSED.sub(rb"\1 error status", text)
-    return text
-
-
 class ShapeCache:
     """Caches shapes by lines with digits zeroed: most lines of a large log differ only there."""
 
@@ -149,7 +142,10 @@ class ShapeCache:
         known = self._known
         if len(known) > MANY:
             known.clear()
-        keys = mark_refusals(b"\n".join(lines)).translate(ZEROES).split(b"\n")
+        text = b"\n".join(lines)
+        if any(words in text for words in _MAY_BE_REFUSED):  # shapes hide numbers
+            text = _REFUSED.sub(rb"\1 error status", text)
+        keys = text.translate(ZEROES).split(b"\n")
         if max(map(len, keys)) > SHAPED:
             keys = [key[:SHAPED] for key in keys]
         fresh = [key for key in dict.fromkeys(keys) if key not in known]

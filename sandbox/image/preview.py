@@ -60,7 +60,7 @@ def cut_tail(raw: bytes, size: int) -> bytes:
     return raw[skip:]
 
 
-def fit_bytes(raw: bytes, budget: int, size: int, cut: Callable[[bytes, int], bytes]) -> bytes:
+def _fit_bytes(raw: bytes, budget: int, size: int, cut: Callable[[bytes, int], bytes]) -> bytes:
     """Cut one end of `raw` so that it decodes into at most `budget` bytes of UTF-8."""
     while len(decode(cut(raw, size)).encode()) > budget:
         size = size * 2 // 3
@@ -79,9 +79,9 @@ def make_preview(
     if size <= most_shown(limit) and len(decode(head).encode()) <= most_shown(limit):
         return decode(head)
     room = limit - ROOM_FOR_MARK
-    top = fit_bytes(head, room // 3, min(room // 3, size), cut_head)
+    top = _fit_bytes(head, room // 3, min(room // 3, size), cut_head)
     rest = min(room - room // 3, size - len(top))
-    bottom = fit_bytes(tail, room - room // 3, rest, cut_tail)
+    bottom = _fit_bytes(tail, room - room // 3, rest, cut_tail)
     skipped = size - len(top) - len(bottom)
     missing = lines - top.count(b"\n") - bottom.count(b"\n")
     gap = "" if top.endswith(b"\n") or not top else "\n"

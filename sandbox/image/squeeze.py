@@ -21,19 +21,14 @@ F_SETPIPE_SZ = 1031
 WARNING_STATUS = 2  # gzip's exit status for a warning
 
 
-def find_program(*options: str) -> list[str]:
-    return ["igzip" if shutil.which("igzip") else "gzip", *options]
+class _Pipe:
+    """The program, of the commands' uid, with unbuffered pipes as its input and output."""
 
-
-class Pipe:
-    """A program of the commands' uid with unbuffered pipes as its input and output."""
-
-    def __init__(self, command: list[str], users: Users) -> None:
-        ends = subprocess.PIPE
+    def __init__(self, users: Users, *options: str) -> None:
         self.process = subprocess.Popen(
-            command,
-            stdin=ends,
-            stdout=ends,
+            ["igzip" if shutil.which("igzip") else "gzip", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
             **users.list_popen_options(),
@@ -49,55 +44,45 @@ class Pipe:
         return self.process.wait() in (0, WARNING_STATUS)
 
 
-class Helper(threading.Thread):
-    """A thread whose exception is raised again by `finish`."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        super().__init__(daemon=True)
-        self.work = work
-        self.error: Exception | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.work()
-        except (Refused, OSError, EOFError) as error:
-            self.error = error
-
-    def finish(self) -> None:
-        self.join()
-        if self.error:
-            raise self.error
-
-
 @contextlib.contextmanager
-def run_beside(work: Callable[[], None], pipe: Pipe) -> Iterator[None]:
+def _run_beside(work: Callable[[], None], pipe: _Pipe) -> Iterator[None]:
     """Run `work` in a thread beside the block, and wait for it. If the block fails, the program is
     killed.
 
     An error of `work` takes precedence: a refusal is the cause of any error of the block.
     """
-    helper, done = Helper(work), False
+    errors, done = list[Exception](), False
+
+    def run() -> None:
+        try:
+            work()
+        except (Refused, OSError, EOFError) as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
     try:
         yield
         done = True
     finally:
         if not done:
             pipe.process.kill()
-        helper.finish()
+        thread.join()
+        if errors:
+            raise errors[0]
 
 
 @contextlib.contextmanager
 def compress_stream(send: Callable[[bytes], None], users: Users) -> Iterator[IO[bytes]]:
     """Open a file whose content is compressed and passed to `send`, which may raise Refused."""
-    pipe = Pipe(find_program("-1", "-n", "-c"), users)
+    pipe = _Pipe(users, "-1", "-n", "-c")
 
     def forward() -> None:
         with pipe.output:
             while data := os.read(pipe.output.fileno(), BUFFER):
                 send(data)
 
-    with run_beside(forward, pipe), io.BufferedWriter(pipe.input, BUFFER) as file:
+    with _run_beside(forward, pipe), io.BufferedWriter(pipe.input, BUFFER) as file:
         yield file
     if not pipe.wait_for_end():
         raise OSError("the compressor failed")
@@ -112,7 +97,7 @@ def decompress_stream(
     `count` is given the size of each received piece and may raise Refused. Raises ValueError for an
     invalid or incomplete gzip file.
     """
-    pipe = Pipe(find_program("-d", "-c"), users)
+    pipe = _Pipe(users, "-d", "-c")
 
     def forward() -> None:
         with pipe.input, contextlib.suppress(BrokenPipeError):
@@ -120,7 +105,7 @@ def decompress_stream(
                 count(len(data))
                 write_all(pipe.input.fileno(), data)
 
-    with run_beside(forward, pipe), io.BufferedReader(pipe.output, BUFFER) as file:
+    with _run_beside(forward, pipe), io.BufferedReader(pipe.output, BUFFER) as file:
         yield file
     if not pipe.wait_for_end():
         raise ValueError("it does not unpack")

@@ -49,7 +49,7 @@ def prctl(option: int, value: int | bytes) -> int:
     return int(load_libc().prctl(option, value, 0, 0, 0))
 
 
-class Program(ctypes.Structure):
+class _Program(ctypes.Structure):
     """struct sock_fprog: a system call filter."""
 
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
@@ -63,13 +63,13 @@ def install_filter(filters: dict[str, str]) -> None:
     encoded = filters.get(os.uname().machine)
     if encoded:
         steps = binascii.a2b_base64(encoded)
-        program = ctypes.byref(Program(len(steps) // _INSTRUCTION, steps))
+        program = ctypes.byref(_Program(len(steps) // _INSTRUCTION, steps))
         prctl(PR_SET_NO_NEW_PRIVS, 1)
         if load_libc().prctl(PR_SET_SECCOMP, _FILTER, program, 0, 0):
             raise OSError(ctypes.get_errno(), "the kernel takes no system call filter")
 
 
-def set_capabilities(effective: int, permitted: int) -> None:
+def _set_capabilities(effective: int, permitted: int) -> None:
     """Set the capabilities of this process. Raises OSError."""
     header = (ctypes.c_uint32 * 2)(_VERSION, 0)
     sets = (ctypes.c_uint32 * 6)(effective, permitted, 0, 0, 0, 0)
@@ -97,7 +97,7 @@ class Users:
         os.setgroups([])
         os.setresgid(self.runner, self.runner, self.runner)
         os.setresuid(self.runner, self.runner, self.runner)
-        set_capabilities(_KEPT, _KEPT)
+        _set_capabilities(_KEPT, _KEPT)
         self._open_files_as_commands()
 
     def _open_files_as_commands(self) -> None:
@@ -109,7 +109,7 @@ class Users:
         if self.commands:
             os.setresgid(self.commands, self.commands, self.commands)
             os.setresuid(self.commands, self.commands, self.commands)
-            set_capabilities(0, 0)
+            _set_capabilities(0, 0)
 
     def list_popen_options(self) -> dict[str, Any]:
         """Options with which subprocess.Popen starts a program as the commands' uid."""
@@ -123,13 +123,13 @@ class Users:
         if not self.commands:
             yield
             return
-        set_capabilities(_BECOME, _KEPT)
+        _set_capabilities(_BECOME, _KEPT)
         os.setresuid(self.sweeper, uid, self.runner)
         try:
             yield
         finally:
             os.setresuid(self.runner, self.runner, self.runner)
-            set_capabilities(_KEPT, _KEPT)
+            _set_capabilities(_KEPT, _KEPT)
             self._open_files_as_commands()
 
     def kill_commands(self) -> None:
@@ -140,7 +140,7 @@ class Users:
     def kill_beginners(self) -> None:
         """Kill the runners that still are root, as this process is, and have not yet changed."""
         if self.commands:
-            set_capabilities(_BECOME | _BOUND, _KEPT | _BOUND)
+            _set_capabilities(_BECOME | _BOUND, _KEPT | _BOUND)
             with suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
 
@@ -156,7 +156,13 @@ class Users:
         That is System V shared memory, semaphores and queues, and the files of /dev/shm. A
         container's memory limit counts them, and so does a limit on files in memory.
         """
-        found = list_segments()
+        found = list[tuple[str, int]]()
+        for kind in ("shm", "sem", "msg"):
+            with (
+                suppress(OSError, ValueError, IndexError),
+                open(f"{SEGMENTS}/{kind}", "rb") as file,
+            ):
+                found += [(kind, int(line.split()[1])) for line in file.read().splitlines()[1:]]
         if found:
             libc = load_libc()
             with self._act_as(self.commands):
@@ -165,19 +171,10 @@ class Users:
                         libc.semctl(number, 0, _REMOVE)
                     else:
                         getattr(libc, f"{kind}ctl")(number, _REMOVE, None)
-        clear_folder(SHARED, time.monotonic() + CLEANING_SECONDS)
+        _clear_folder(SHARED, time.monotonic() + CLEANING_SECONDS)
 
 
-def list_segments() -> list[tuple[str, int]]:
-    """List the System V objects of this IPC namespace: kind and id."""
-    found = []
-    for kind in ("shm", "sem", "msg"):
-        with suppress(OSError, ValueError, IndexError), open(f"{SEGMENTS}/{kind}", "rb") as file:
-            found += [(kind, int(line.split()[1])) for line in file.read().splitlines()[1:]]
-    return found
-
-
-def clear_folder(path: str, until: float) -> None:
+def _clear_folder(path: str, until: float) -> None:
     """Remove what is in a folder, as far as it can be by `until`.
 
     What is in a folder below is moved up and removed in the next round: trees may be of any depth.
@@ -190,7 +187,7 @@ def clear_folder(path: str, until: float) -> None:
                 below = f"{path}/{name}"
                 with suppress(OSError):
                     if stat.S_ISDIR(os.lstat(below).st_mode):
-                        move_up(below, f"{path}/{moved}{number}-")
+                        _move_up(below, f"{path}/{moved}{number}-")
                         os.rmdir(below)
                     else:
                         os.unlink(below)
@@ -201,7 +198,7 @@ def clear_folder(path: str, until: float) -> None:
                 return
 
 
-def move_up(folder: str, target: str) -> None:
+def _move_up(folder: str, target: str) -> None:
     """Move all that is in a folder to names that begin with `target`. Raises OSError."""
     os.chmod(folder, 0o700)
     for number, name in enumerate(os.listdir(folder)):

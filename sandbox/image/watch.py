@@ -14,7 +14,6 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
 
 INTERVAL = 0.25
 EXCEEDED = 90
@@ -23,20 +22,14 @@ TMPFS = ("/tmp", "/dev/shm")
 SEGMENTS = "/proc/sysvipc/shm"
 
 
-def parse_size(status: str, name: str) -> int:
+def _parse_size(status: str, name: str) -> int:
     """Return the bytes of a line such as `RssAnon:  120 kB`; 0 if there is none."""
     _, _, rest = status.partition(f"\n{name}:")
     words = rest.split(None, 1)
     return int(words[0]) * 1024 if words and words[0].isdigit() else 0
 
 
-def read_statuses() -> Iterator[str]:
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{name}/status", errors="replace") as file:
-            yield file.read()
-
-
-def measure_files() -> int:
+def _measure_files() -> int:
     """Return the bytes of files in memory."""
     size = 0
     for path in TMPFS:
@@ -46,7 +39,7 @@ def measure_files() -> int:
     return size
 
 
-def measure_segments() -> int:
+def _measure_segments() -> int:
     """Return the bytes of System V shared memory, attached or not: the `rss` column."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(SEGMENTS) as file:
         column = file.readline().split().index("rss")
@@ -54,17 +47,19 @@ def measure_segments() -> int:
     return 0
 
 
-def measure_memory() -> int:
+def _measure_memory() -> int:
     """Return the bytes that the container uses. A mapped file in memory is not counted twice."""
     own = mapped = 0
-    for status in read_statuses():
-        own += parse_size(status, "RssAnon")
-        mapped += parse_size(status, "RssShmem")
-    return own + max(mapped, measure_files() + measure_segments())
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/status", errors="replace") as file:
+            status = file.read()
+            own += _parse_size(status, "RssAnon")
+            mapped += _parse_size(status, "RssShmem")
+    return own + max(mapped, _measure_files() + _measure_segments())
 
 
 def main(memory: str) -> None:
-    while measure_memory() <= int(memory):
+    while _measure_memory() <= int(memory):
         time.sleep(INTERVAL)
     sys.exit(EXCEEDED)
 

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 from urllib.parse import urlencode, urlsplit
 
 import httpx
@@ -56,7 +56,11 @@ def translate_cluster_errors(
         body = b"" if isinstance(error, Refused) else error.response.content
         if cause := explain_tls_port(body, server):
             raise kind(f"{doing}: {show_address(server)} does not answer: {cause}") from error
-        message = f"{doing}: Kubernetes says: {_explain(error, code)}"
+        is_bare = isinstance(error, httpx.HTTPStatusError) and not isinstance(error, ApiError)
+        said = f"HTTP {code}" if is_bare else str(error)[:500] or f"HTTP {code}"
+        if code == 401 or "cannot" in said:
+            said += " (the service account may not: see the chart's Role for sandboxes)"
+        message = f"{doing}: Kubernetes says: {said}"
         if code == 404:
             raise Missing(message) from error
         # An exceeded quota is a 403 too, but temporary.
@@ -74,14 +78,6 @@ def translate_cluster_errors(
         cause = find_cause(error, server, _CA_SETTING, by_proxy=False, advice=_ADVICE)
         place = f"the API server {show_address(server)}" if server else "the API server"
         raise kind(f"{doing}: {place} does not answer: {cause}") from error
-
-
-def _explain(error: Exception, code: int) -> str:
-    is_bare = isinstance(error, httpx.HTTPStatusError) and not isinstance(error, ApiError)
-    text = f"HTTP {code}" if is_bare else str(error)[:500] or f"HTTP {code}"
-    if code == 401 or "cannot" in text:
-        return f"{text} (the service account may not: see the chart's Role for sandboxes)"
-    return text
 
 
 def _read_config() -> tuple[SingleConfig, User]:
@@ -201,15 +197,12 @@ class Cluster:
         with translate_cluster_errors(
             SandboxGone, "starting a process in the sandbox", self.server
         ):
-            return ExecStream(url, self._authorize(), self._tls, deadline)
-
-    def _authorize(self) -> dict[str, str]:
-        """Return the authorization headers for requests made without the client library."""
-        auth, request = user_auth(self._config.user), httpx.Request("GET", self.server)
-        if auth is not None:
-            next(auth.sync_auth_flow(request))
-        value = request.headers.get("Authorization")
-        return {"Authorization": value} if value else {}
+            auth, request = user_auth(self._config.user), httpx.Request("GET", self.server)
+            if auth is not None:
+                next(auth.sync_auth_flow(request))
+            value = request.headers.get("Authorization")
+            headers = {"Authorization": value} if value else {}
+            return ExecStream(url, headers, self._tls, deadline)
 
     def find_own_address(self) -> str:
         """Return this machine's address as the API server sees it; "" if that is unknown."""
@@ -227,54 +220,27 @@ _OUTSIDE = ("169.254.169.254:80", "[fd00:ec2::254]:80", "1.1.1.1:443")
 _WORKER_PORT = 8080
 
 
-class Surroundings(Protocol):
-    """What `list_targets` needs of sandbox.kubernetes.cluster.Cluster."""
-
-    @property
-    def server(self) -> str: ...
-
-    def find_own_address(self) -> str: ...
-
-
-def list_targets(cluster: Surroundings, resolver: Path = RESOLVER) -> list[str]:
+def list_targets(server: str, own: str, resolver: Path = RESOLVER) -> list[str]:
     """List the API server, the name servers, this worker, metadata addresses and the internet.
 
-    Each is an IP address with a port, such as "10.0.0.1:443" or "[fd00::1]:53", because the
-    sandbox cannot resolve names.
+    `own` is this worker's address, "" if it is unknown. Each is an IP address with a port, such as
+    "10.0.0.1:443" or "[fd00::1]:53", because the sandbox cannot resolve names.
     """
-    parts = urlsplit(cluster.server)
+    parts = urlsplit(server)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    own = cluster.find_own_address()
-    addresses = [
-        *_resolve(parts.hostname or "", port),
-        *(_format(server, 53) for server in _read_name_servers(resolver)),
-        *([_format(own, _WORKER_PORT)] if own else []),
-        *_OUTSIDE,
-    ]
-    return list(dict.fromkeys(each for each in addresses if not _is_loopback(each)))
-
-
-def _resolve(host: str, port: int) -> list[str]:
+    near = list[tuple[str, int]]()
     with suppress(OSError):
-        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return [_format(str(address[0]), port) for *_, address in entries]
-    return []
-
-
-def _read_name_servers(resolver: Path) -> list[str]:
+        entries = socket.getaddrinfo(parts.hostname or "", port, type=socket.SOCK_STREAM)
+        near += [(str(address[0]), port) for *_, address in entries]
     with suppress(OSError, UnicodeError):
         lines = [line.split() for line in resolver.read_text().splitlines()]
-        return [words[1] for words in lines if len(words) > 1 and words[0] == "nameserver"]
-    return []
-
-
-def _format(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-
-
-def _is_loopback(address: str) -> bool:
-    """Whether this is a loopback address. The sandbox has a loopback of its own."""
-    return address.startswith(("127.", "[::1]"))
+        near += [(words[1], 53) for words in lines if words[:1] == ["nameserver"] and words[1:]]
+    if own:
+        near.append((own, _WORKER_PORT))
+    addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in near]
+    # The sandbox has a loopback of its own.
+    others = [each for each in addresses if not each.startswith(("127.", "[::1]"))]
+    return list(dict.fromkeys([*others, *_OUTSIDE]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from sandbox.spec import (
     PYTHON,
     SESSION_LABEL,
     ContainerSpec,
-    compute_pod_limits,
+    compute_process_limits,
     make_owner,
     make_runner_command,
     make_sweeper_command,
@@ -60,7 +60,7 @@ _COUNT = "import os; print(sum(name.isdigit() for name in os.listdir('/proc')) -
 Targets = Callable[[Cluster], list[str]]
 
 
-class PodContainer:
+class _PodContainer:
     """The container of a running pod. Implements sandbox.supervised.Container.
 
     `owner` is a mark of whoever started or adopted it last; only the owner ends what runs in it.
@@ -70,7 +70,9 @@ class PodContainer:
         self._cluster, self._spec, self._owner = cluster, spec, owner
         self.pod = pod
         self.name = f"the image {spec.image}"
-        limits, filters = compute_pod_limits(spec), encode_filters()
+        # When a control group runs out of memory, the kubelet has the kernel kill all of its
+        # processes. A process that asks for more than `spec.memory` gets an error before that.
+        limits, filters = compute_process_limits(spec, "RLIMIT_DATA"), encode_filters()
         self._runner = make_runner_command(limits, filters=filters)
         self._sweeper = make_sweeper_command()
 
@@ -168,10 +170,10 @@ class PodContainer:
         return True
 
 
-class PodSandbox(FramedSandbox):
+class _PodSandbox(FramedSandbox):
     """A sandbox in a pod, made by KubernetesDriver.start."""
 
-    def __init__(self, container: PodContainer, spec: ContainerSpec) -> None:
+    def __init__(self, container: _PodContainer, spec: ContainerSpec) -> None:
         super().__init__(container, spec)
         self.pod = container.pod
 
@@ -188,7 +190,7 @@ class KubernetesDriver:
         spec: ContainerSpec,
         namespace: str = "",
         settings: PodSettings | None = None,
-        targets: Targets = list_targets,
+        targets: Targets = lambda cluster: list_targets(cluster.server, cluster.find_own_address()),
     ) -> None:
         self._spec, self._namespace = spec, namespace
         self._settings = settings or PodSettings()
@@ -204,14 +206,14 @@ class KubernetesDriver:
         created = cluster.create_pod(manifest, dry_run=dry_run)
         return str(created.metadata.name if created.metadata else "")
 
-    def start(self, session: str, archive: Iterable[bytes] | None = None) -> PodSandbox:
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> _PodSandbox:
         with ExitStack() as undo:
             cluster = Cluster(self._namespace)
             undo.callback(cluster.close)
             owner = make_owner()
             pod = self._create(cluster, session, owner)
-            container = PodContainer(cluster, pod, self._spec, owner)
-            sandbox = PodSandbox(container, self._spec)
+            container = _PodContainer(cluster, pod, self._spec, owner)
+            sandbox = _PodSandbox(container, self._spec)
             undo.callback(sandbox.close)
             try:
                 _wait_for_start(cluster, sandbox.pod, self._settings.start_seconds)
@@ -223,10 +225,10 @@ class KubernetesDriver:
             undo.pop_all()
         return sandbox
 
-    def _prove_isolation(self, cluster: Cluster, container: PodContainer) -> None:
+    def _prove_isolation(self, cluster: Cluster, container: _PodContainer) -> None:
         container.prove_isolation(self._targets(cluster), self._settings.policy_seconds)
 
-    def adopt(self, session: str) -> PodSandbox | None:
+    def adopt(self, session: str) -> _PodSandbox | None:
         with ExitStack() as undo:
             cluster = Cluster(self._namespace)
             undo.callback(cluster.close)
@@ -238,9 +240,9 @@ class KubernetesDriver:
             if not usable:
                 return None
             undo.pop_all()
-        container = PodContainer(cluster, usable[0], self._spec, make_owner())
+        container = _PodContainer(cluster, usable[0], self._spec, make_owner())
         container.assign_session(session)
-        sandbox = PodSandbox(container, self._spec)
+        sandbox = _PodSandbox(container, self._spec)
         try:
             sandbox.kill_commands()
             # The worker may have been killed before this sandbox had proven its isolation.

@@ -110,7 +110,12 @@ class ExecStream:
 
         Raises TimeoutError at `deadline`, and Ended once the process has ended.
         """
-        ready = self._wait_for_exchange(deadline)
+        events = select.POLLOUT | PEER_ENDED
+        if len(self._stdout) - self._read < _MESSAGE:  # else only what makes room is waited for
+            events |= select.POLLIN
+        ready = self._poll(events, compute_time_left(deadline))
+        if not ready:
+            raise TimeoutError
         self._socket.settimeout(0)  # TLS may have to wait for the rest of a record
         if ready & ~select.POLLOUT:
             with suppress(*_NOT_YET):
@@ -120,16 +125,6 @@ class ExecStream:
         if ready & select.POLLOUT:
             with suppress(*_NOT_YET):
                 del self._unsent[: self._socket.send(self._unsent)]
-
-    def _wait_for_exchange(self, deadline: float) -> int:
-        """Wait until something can be sent or received. With much unread output, wait for room to
-        send and the connection's end only."""
-        events = select.POLLOUT | PEER_ENDED
-        if len(self._stdout) - self._read < _MESSAGE:
-            events |= select.POLLIN
-        if ready := self._poll(events, compute_time_left(deadline)):
-            return ready
-        raise TimeoutError
 
     def _explain_break(self, error: Exception) -> str:
         """Read what came before the connection broke, as it may have the process's end."""
@@ -203,16 +198,13 @@ class ExecStream:
 
     def _take_events(self) -> None:
         for event in self._protocol.events_received():
-            if isinstance(event, Frame):
-                self._take_frame(event)
-
-    def _take_frame(self, frame: Frame) -> None:
-        """Take a frame of a message. The first byte of the message's first frame is its channel."""
-        if frame.opcode in (Opcode.BINARY, Opcode.TEXT) and frame.data:
-            self._channel = frame.data[0]
-            self._take_piece(bytes(frame.data[1:]))
-        elif frame.opcode is Opcode.CONT:
-            self._take_piece(bytes(frame.data))
+            if not isinstance(event, Frame):
+                continue
+            if event.opcode in (Opcode.BINARY, Opcode.TEXT) and event.data:
+                self._channel = event.data[0]  # the first byte of the message's first frame
+                self._take_piece(bytes(event.data[1:]))
+            elif event.opcode is Opcode.CONT:
+                self._take_piece(bytes(event.data))
 
     def _take_piece(self, piece: bytes) -> None:
         if self._channel == _STDOUT:

@@ -29,7 +29,7 @@ from tests.simulators.gitlab import (
 from tests.simulators.odd_answers import OddGitLab
 from worker.answer.note.note import is_placeholder
 from worker.lab.script import Answer, Asked, Call, Say, Scripted
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 
 Json = dict[str, Any]
 COUNT = "echo ran >> /tmp/data/count"

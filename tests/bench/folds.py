@@ -31,7 +31,7 @@ from worker.models.built_in_models import BUILT_IN
 from worker.settings.runs import ContextSettings, Resume, Strategy
 from worker.tools.source import Ran
 from worker.turns.loop import LoopParts, make_fold, run_loop
-from worker.turns.sandbox_files import FoldedResults
+from worker.turns.sandbox import FoldedResults
 
 WINDOW, CALLS, RESULT = 64_000, 400, 8_000
 NEEDLE = "needle-42"

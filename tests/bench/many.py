@@ -20,7 +20,7 @@ from tests.flow.product import DOCKER, Product, product
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gitlab import MergeRequest
 from worker.lab.script import Say
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 from worker.settings.limits import LimitSettings
 
 SESSIONS = 64

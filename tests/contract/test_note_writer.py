@@ -11,9 +11,9 @@ from tests.simulators.gitlab import Access, GitLabSim, Scene
 from worker.conversation.context import NoteRef, Subject
 from worker.errors import ForgeError
 from worker.gitlab.ports import BotAccount, NoteWriter
-from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.note_writers import DryRunWriter
 from worker.gitlab.write.writer import PER_PAGE, GitLabWriter
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 
 MARKER = Marker("0123456789abcdef0123", 0)
 OTHER = Marker("0123456789abcdef0123", 1)

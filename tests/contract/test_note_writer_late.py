@@ -10,7 +10,7 @@ from tests.simulators.gitlab import GitLabSim, Scene
 from worker.conversation.context import Subject
 from worker.errors import ForgeError
 from worker.gitlab.write.writer import SETTLE, GitLabWriter
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 
 MARKER = Marker("0123456789abcdef0123", 0)
 PLACEHOLDER, PROGRESS, FINDING = (

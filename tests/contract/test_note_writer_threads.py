@@ -8,9 +8,9 @@ from tests.contract.notes import note_of
 from tests.simulators.gitlab import GitLabSim, Scene
 from worker.conversation.context import NoteRef, Subject
 from worker.errors import ForgeError
-from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.note_writers import DryRunWriter
 from worker.gitlab.write.writer import OWN_PAGES, PER_PAGE, GitLabWriter
-from worker.safety.marker import Kind, Marker
+from worker.safety.markdown import Kind, Marker
 from worker.verdict.diffs import Position
 
 SESSION = "0123456789abcdef0123"

@@ -5,7 +5,7 @@ import pytest
 from tests.simulators.gitlab import GitLabSim, Note, Scene
 from worker.errors import ForgeError
 from worker.gitlab.ports import Reactions
-from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.note_writers import DryRunWriter
 from worker.gitlab.write.writer import GitLabWriter
 
 

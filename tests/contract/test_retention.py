@@ -21,7 +21,7 @@ from worker.sessions.store import Claim
 from worker.sessions.table import guard_store
 from worker.turns.day_budget import Budget
 from worker.turns.parts import Deps, Finished
-from worker.verdict import known, project_memory, similar
+from worker.verdict import known, project_memory
 from worker.verdict.jobs import Survey
 from worker.verdict.verdict import Verdict
 
@@ -75,7 +75,7 @@ class Kept:
         fact = project_memory.make_fact("SECRET fact", "flaky", Survey(), now, source)
         facts = project_memory.dump_facts([fact])
         self.store.known_failures.change_memory(self.project, lambda stored: facts)
-        words = similar.dump_words([similar.ErrorWords(KEY, frozenset({"secret_word"}), now)])
+        words = known.dump_words([known.ErrorWords(KEY, frozenset({"secret_word"}), now)])
         self.store.known_failures.change_memory(
             self.project, lambda stored: words, MemoryPart.WORDS
         )

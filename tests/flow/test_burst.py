@@ -17,7 +17,7 @@ from worker.conversation.model import Reply, Request
 from worker.conversation.triggers import Trigger
 from worker.errors import SandpiperError
 from worker.lab.gitlab.views import Event
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 from worker.webhook import http
 
 SECRET = "burst"

@@ -12,7 +12,7 @@ from tests.simulators.gitlab import Note
 from worker.answer.repair import REPAIR
 from worker.lab import story
 from worker.lab.script import Answer, Asked, Call, Say
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -14,7 +14,7 @@ import pytest
 from tests.flow.product import DEADLINE, Driver, Process, Product, product
 from worker.lab import story
 from worker.lab.script import Answer, Asked, Script
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 
 STOPPING = "sandpiper: stopping after this step; Ctrl-C again stops at once"
 

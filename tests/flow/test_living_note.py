@@ -12,7 +12,7 @@ from tests.flow.product import DEADLINE, Product, product
 from tests.simulators.gitlab import Note, Pipeline
 from worker.lab import story
 from worker.lab.script import Answer, Asked, Say
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -13,7 +13,7 @@ from tests.stores import CREDENTIALS, S3Server
 from worker.conversation import context_json
 from worker.lab import story
 from worker.lab.script import Asked, Call, Say, Scripted
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

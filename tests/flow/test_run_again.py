@@ -11,7 +11,7 @@ from tests.flow.product import Process, Product, product
 from tests.flow.test_survey import PULL, TICK
 from tests.simulators.gitlab import Pipeline
 from worker.lab.script import Asked, Say
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -21,7 +21,7 @@ from worker.conversation import context_json
 from worker.conversation.context import Context, Status
 from worker.conversation.messages import drop_wire
 from worker.lab.script import Answer, Asked, Call, Say
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 from worker.settings import playbook
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")

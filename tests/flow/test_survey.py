@@ -12,7 +12,7 @@ from tests.flow.product import Process, Product, product
 from tests.simulators.gitlab import MergeRequest, Pipeline
 from worker.lab.gitlab.state import DiffFile
 from worker.lab.script import Asked, Say, Scripted
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 

@@ -10,7 +10,7 @@ from tests.fakes import says
 from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim
 from worker.conversation.messages import User
-from worker.gitlab.read.changes import FRAME, MAX_TITLE, list_commits
+from worker.gitlab.read.subjects import FRAME, MAX_TITLE, list_commits
 from worker.gitlab.read.wire import Commit
 
 pytestmark = pytest.mark.attack("frame")

@@ -1,4 +1,6 @@
-"""A strict simulator for each codec of the table. A new codec is one row here, too."""
+"""A strict simulator for each provider of the table. A new codec, and another way to sign, is a row
+here; a provider that differs in its address alone is played by its wire's simulator.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -83,4 +85,17 @@ WIRES: dict[str, Wire] = {
         lambda script: ChatSim(script, reasoning="reasoning_content"),
         _THINKS,
     ),
+}
+
+_PLAYERS: Mapping[str, Callable[[Script], Simulator]] = {
+    "anthropic": AnthropicSim,
+    "gemini": GeminiSim,
+    "openai-responses": ResponsesSim,
+    "openai-chat": ChatSim,
+}
+_NAMED = {wire.spec.partition("/")[0] for wire in WIRES.values()}
+WIRES |= {
+    name: Wire(f"{name}/model-1", _PLAYERS[provider.api])
+    for name, provider in table.PROVIDERS.items()
+    if name not in _NAMED and provider.scheme == "key" and provider.api in _PLAYERS
 }

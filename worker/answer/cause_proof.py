@@ -12,7 +12,7 @@ is blamed, and it is the same, that is not so.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -20,7 +20,7 @@ from worker.errors import ArgumentError, SourceError
 from worker.logs.bystanders import find_bystander, reports_trouble
 from worker.logs.failing_command import FailingCommand, find_failing_command
 from worker.logs.named_places import find_places
-from worker.verdict.error_words import select_lines
+from worker.verdict.changed_files import select_lines
 from worker.verdict.facts import Installed
 from worker.verdict.finding import Captures, Evidence, Finding, JobLog, Place, RepoFile
 from worker.verdict.remarks import Remark, name, remark
@@ -30,8 +30,6 @@ _NEAR = 4
 """How many lines around a line tell what it is."""
 
 _LAST_WORDS = 3
-"""How many last lines show where a script hung."""
-
 _ENDING = 10
 """How many last lines of a log say how the job ended."""
 
@@ -40,47 +38,30 @@ _TIMED_OUT = re.compile(r"ERROR: Job failed: execution took longer than ")
 _UPLOADS = re.compile(r"(?:Uploading artifacts|Saving cache) for successful job")
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a quote is to prove: a verdict. `changed_paths` are the files that the change touches,
-    none if they are not known."""
-
-    verdict: Verdict
-    changed_paths: Collection[str] = ()
-
-
 def mark_context(
     finding: Finding, captures: Captures, changed_paths: Collection[str] = ()
 ) -> Finding:
     """Return `finding`, whose quotes are proven by `captures`, with what each quote lacks that
-    proves no cause (`Evidence.lacks`)."""
-    claim = Claim(finding.verdict, changed_paths)
+    proves no cause (`Evidence.lacks`). `changed_paths` are the files that the change touches."""
 
     @cache
     def read_log(place: Place) -> "_Log | None":
         try:
-            lines = captures.read_lines(place)
+            lines = captures.read_lines(place) if isinstance(place, JobLog) else ()
         except (SourceError, ArgumentError):
             return None
-        return _Log(lines, find_failing_command(lines))
-
-    def find_log(quote: Evidence) -> "_Log | None":
-        return read_log(quote.place) if isinstance(quote.place, JobLog) else None
+        return _Log(lines, find_failing_command(lines)) if lines else None
 
     return replace(
         finding,
         evidence=tuple(
-            replace(quote, lacks=_find_lack(quote, claim, find_log(quote)))
+            replace(
+                quote,
+                lacks=_find_lack(quote, finding.verdict, changed_paths, read_log(quote.place)),
+            )
             for quote in finding.evidence
         ),
     )
-
-
-def find_lack(quote: Evidence, claim: Claim, lines: Sequence[str] = ()) -> str:
-    """Return why a quote does not prove the claim, in a few words; "" if it does. `lines` are those
-    of the quote's job log."""
-    is_log = isinstance(quote.place, JobLog) and lines
-    return _find_lack(quote, claim, _Log(lines, find_failing_command(lines)) if is_log else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,60 +74,64 @@ class _Log:
         """How the runner says that the job ended; a script may have printed the same before."""
         return next(filter(_ENDED.match, reversed(self.lines[-_ENDING:])), "")
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the failing command wrote nothing: then its echo is all that there is."""
+        if not self.command.text or any(map(str.strip, self.command.select(self.lines))):
+            return False
+        return not any(map(_UPLOADS.match, self.lines[self.command.last :]))
 
-def _find_lack(quote: Evidence, claim: Claim, log: "_Log | None") -> str:
-    if isinstance(quote.place, RepoFile):
-        return _find_lack_of_file(quote.place, claim)
+
+def _find_lack(
+    quote: Evidence, verdict: Verdict, changed_paths: Collection[str], log: _Log | None
+) -> str:
+    """Return why a quote does not prove the verdict, in a few words; "" if it does."""
+    place, texts = quote.place, quote.text.split("\n")
+    if isinstance(place, RepoFile):
+        if verdict is not Verdict.CHANGE:
+            return f"a line of a file does not show that it is “{verdict}”"
+        changed = not place.ref and place.path in changed_paths
+        return "" if changed else "the change does not touch that file, and a file shows no failure"
     if log is None:
-        kinds = [find_bystander(line) for line in quote.text.split("\n")]
+        kinds = [find_bystander(line) for line in texts]
         return next(filter(None, kinds), "") if all(kinds) else ""
     ended = _ENDED.match(log.last_words)
     if ended and ended["passed"]:
         return "that job passed"
+    paths = changed_paths if verdict is Verdict.CHANGE else ()
     numbers = range(quote.line, max(quote.line, quote.last) + 1)
     lacks = [
-        _find_lack_of_line(number, text, claim, log)
-        for number, text in zip(numbers, quote.text.split("\n"), strict=False)
+        _find_lack_of_line(number, text, paths, log)
+        for number, text in zip(numbers, texts, strict=False)
     ]
     return next(filter(None, lacks), "") if all(lacks) else ""
 
 
-def _find_lack_of_file(place: RepoFile, claim: Claim) -> str:
-    if claim.verdict is not Verdict.CHANGE:
-        return f"a line of a file does not show that it is “{claim.verdict}”"
-    changed = not place.ref and place.path in claim.changed_paths
-    return "" if changed else "the change does not touch that file, and a file shows no failure"
-
-
-def _find_lack_of_line(number: int, text: str, claim: Claim, log: _Log) -> str:
+def _find_lack_of_line(number: int, text: str, changed_paths: Collection[str], log: _Log) -> str:
     command = log.command
     whole = log.lines[number - 1] if 0 < number <= len(log.lines) else text
     inside = command.first <= number <= command.last
-    if inside and _is_last_word(number, log):
+    # A script that reached its time limit shows in its last lines where it hung.
+    is_last_word = inside and number > command.last - _LAST_WORDS
+    if is_last_word and _TIMED_OUT.match(log.last_words):
         return ""
-    if _is_silent(log) and number == command.first - 1:
+    if log.is_silent and number == command.first - 1:
         return ""
     near = tuple(log.lines[max(0, number - 1 - _NEAR) : number + _NEAR])
     kind = find_bystander(whole, near) or find_bystander(text, near)
     if kind is not None:
         return kind
-    if inside or _is_of_runners_failure(number, whole, log) or _names_change(whole, claim):
+    if inside or _is_of_runners_failure(number, whole, log):
         return ""
-    return _place_output(log)
-
-
-def _is_last_word(number: int, log: _Log) -> bool:
-    """Whether the line is one of the last that a script wrote which reached its time limit."""
-    is_last = number > log.command.last - _LAST_WORDS
-    return is_last and _TIMED_OUT.match(log.last_words) is not None
-
-
-def _is_silent(log: _Log) -> bool:
-    """Whether the failing command wrote nothing: then its echo is all that there is."""
-    command = log.command
-    if not command.text or any(map(str.strip, command.select(log.lines))):
-        return False
-    return not any(map(_UPLOADS.match, log.lines[command.last :]))
+    named = find_places(whole) if changed_paths else ()
+    if named and any(select_lines(path, named) for path in changed_paths):
+        return ""
+    if log.is_silent:
+        return f"it is not the command that failed, on line {command.first - 1}"
+    return (
+        f"it is not in the output of the command that failed, lines {command.first} to "
+        f"{command.last}"
+    )
 
 
 def _is_of_runners_failure(number: int, line: str, log: _Log) -> bool:
@@ -156,24 +141,6 @@ def _is_of_runners_failure(number: int, line: str, log: _Log) -> bool:
     if _ENDED.match(line):
         return True
     return any(map(_UPLOADS.match, log.lines[log.command.last : number]))
-
-
-def _names_change(line: str, claim: Claim) -> bool:
-    """Whether a line names a line of a file that the change touches."""
-    if claim.verdict is not Verdict.CHANGE:
-        return False
-    named = find_places(line)
-    return bool(named) and any(select_lines(path, named) for path in claim.changed_paths)
-
-
-def _place_output(log: _Log) -> str:
-    command = log.command
-    if _is_silent(log):
-        return f"it is not the command that failed, on line {command.first - 1}"
-    return (
-        f"it is not in the output of the command that failed, lines {command.first} to "
-        f"{command.last}"
-    )
 
 
 # ----------------------------------------------------------------------------- what a cause blames
@@ -206,24 +173,21 @@ _DENIED = re.compile(r"\b(?:no|not|nor|neither|without|never)\b[^.;]{0,10}$", re
 def hold_against_installed(ruling: Ruling, verdict: Verdict, cause: str) -> Ruling:
     """Return `ruling`; if `verdict` is infrastructure and `cause` blames a thing that both logs
     name and that has not changed since the job passed, with that refuted."""
-    blamed = {_normalise(each) for each in _list_blamed(cause)}
+    text = re.sub(r"\s+", " ", cause[:_MAX_CAUSE])
+    blamed = {
+        _normalise(found[1])
+        for form in _BLAMED
+        for found in form.finditer(text)
+        if not _DENIED.search(text[max(0, found.start() - 20) : found.start()])
+    }
     same = [each for each in ruling.same_as_passed if _list_names(each) & blamed]
     if verdict is not Verdict.INFRASTRUCTURE or ruling.hard or not same:
         return ruling
-    why = (verdict, _tell_same(same[0], ruling.last_pass))
     return replace(
         ruling,
-        contradictions=(why, *ruling.contradictions),
+        contradictions=((verdict, _tell_same(same[0], ruling.last_pass)), *ruling.contradictions),
         refuted_verdicts=ruling.refuted_verdicts | {verdict},
     )
-
-
-def _list_blamed(cause: str) -> Iterator[str]:
-    text = re.sub(r"\s+", " ", cause[:_MAX_CAUSE])
-    for form in _BLAMED:
-        for found in form.finditer(text):
-            if not _DENIED.search(text[max(0, found.start() - 20) : found.start()]):
-                yield found[1]
 
 
 def _list_names(installed: Installed) -> set[str]:

@@ -5,12 +5,12 @@ is not known, the line is the model's text.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from itertools import takewhile
 
-from worker.safety.code import write_code_line
+from worker.safety.markdown import write_code_line
 from worker.safety.neutralise import is_link_allowed
 from worker.safety.sentences import begin_words, join_sentences, split_sentences
 from worker.safety.untrusted import one_line, visible
@@ -37,36 +37,30 @@ _OPTION = re.compile(r"\s(?:-|[<>|&;]).*")
 def list_failed(survey: Survey | None, text: str) -> tuple[FailedJobs, ...]:
     """Return the jobs of the survey that failed, in its order, each with the tests and steps that
     the section `text` of an answer names after it; () without a survey."""
-    families = [[*family] for family in _list_families(survey)] if survey else []
+    families: list[list[FailingJob]] = []
+    for group in survey.groups if survey else ():
+        by_name: dict[str, list[FailingJob]] = {}
+        for job in group.jobs:
+            by_name.setdefault(job.family or job.name, []).append(job)
+        families += by_name.values()
     if not families:
         return ()
     named = _assign_names(visible(text), families)
-    return tuple(
-        replace(_make_entry(jobs), tests=tuple(dict.fromkeys(names)))
-        for jobs, names in zip(families, named, strict=True)
+    return tuple(map(_make_entry, families, named))
+
+
+def _make_entry(jobs: Sequence[FailingJob], names: Sequence[str]) -> FailedJobs:
+    first, several = jobs[0], len(jobs) > 1
+    # An excerpt that shows several commands does not say which one failed.
+    steps = _STEP.findall(first.excerpt)
+    return FailedJobs(
+        first.family or first.name if several else first.name,
+        first.job_id,
+        first.url,
+        f"{len(jobs)} of {max(first.family_size, len(jobs))} variants" if several else "",
+        _OPTION.sub("", steps[0]).strip() if len(steps) == 1 else "",
+        tests=tuple(dict.fromkeys(names)),
     )
-
-
-def _list_families(survey: Survey) -> Iterable[Sequence[FailingJob]]:
-    for group in survey.groups:
-        families: dict[str, list[FailingJob]] = {}
-        for job in group.jobs:
-            families.setdefault(job.family or job.name, []).append(job)
-        yield from families.values()
-
-
-def _make_entry(jobs: Sequence[FailingJob]) -> FailedJobs:
-    first = jobs[0]
-    several = len(jobs) > 1
-    count = f"{len(jobs)} of {max(first.family_size, len(jobs))} variants" if several else ""
-    name = first.family or first.name if several else first.name
-    return FailedJobs(name, first.job_id, first.url, count, _find_step(first))
-
-
-def _find_step(job: FailingJob) -> str:
-    """Return the command that an excerpt shows, without its options; "" if it shows several."""
-    commands = _STEP.findall(job.excerpt)
-    return _OPTION.sub("", commands[0]).strip() if len(commands) == 1 else ""
 
 
 def _assign_names(text: str, families: Sequence[Sequence[FailingJob]]) -> list[list[str]]:
@@ -82,23 +76,17 @@ def _assign_names(text: str, families: Sequence[Sequence[FailingJob]]) -> list[l
     found: list[list[str]] = [[] for _ in families]
     current: int | None = 0
     names = "|".join(map(re.escape, sorted(by_name, key=len, reverse=True)))
-    token = re.compile(rf"(?<![\w./:-])({names})(?=[:,;]| \()|{_TOKEN}")
-    for name, job_id in _list_tokens(text, token):
-        if job_id:
-            current = by_id.get(job_id)
+    pattern = rf"(?<![\w./:-])({names})(?=[:,;]| \()|{_TOKEN}"
+    for token in re.finditer(pattern, text):
+        job, code, code_id, listed_id, job_id, quoted, bare = token.groups()
+        name = job or code or quoted or bare or ""
+        if number := int(code_id or listed_id or job_id or 0):
+            current = by_id.get(number)
         elif name in by_name:
             current = by_name[name]
         elif current is not None and len(found[current]) < MOST_TESTS:
             found[current].append(name)
     return found
-
-
-def _list_tokens(text: str, token: re.Pattern[str]) -> Iterator[tuple[str, int]]:
-    """Yield the names in a text, each with the id of a job that it has, or 0."""
-    for found in token.finditer(text):
-        job, code, code_id, listed_id, job_id, quoted, bare = found.groups()
-        number = code_id or listed_id or job_id
-        yield job or code or quoted or bare or "", int(number) if number else 0
 
 
 # ------------------------------------------------------------------------------ the line of a note
@@ -137,7 +125,11 @@ class FailedLine:
         if detail is Detail.NOTHING:
             return ""
         if not self.jobs:
-            return _cut_text(self.text, detail)
+            line = join_sentences(split_sentences(visible(self.text).strip()) or [""])
+            if detail is Detail.WHOLE or _measure(line) <= LINE:
+                return line
+            words = begin_words(line, LINE - 2)
+            return f"{words} …" if words else one_line(line, LINE)
         if detail is Detail.NAMES:
             return _join_labels([self._write_label(job) for job in self.jobs], _MOST_NAMES)
         if detail is Detail.ONE_LINE:
@@ -175,19 +167,14 @@ class FailedLine:
     def _fill_line(self) -> str:
         """Return all jobs, and as much about each as fits on one line, the first ones first."""
         texts = [self._write_label(job) for job in self.jobs]
-        if measure("; ".join(texts)) > LINE:
+        if _measure("; ".join(texts)) > LINE:
             return _join_labels(texts, len(texts))
         for at, job in enumerate(self.jobs):
-            room = LINE - measure("; ".join(texts)) + measure(texts[at])
-            texts[at] = self._write_within(job, room)
+            room = LINE - _measure("; ".join(texts)) + _measure(texts[at])
+            counts = range(len(job.tests), -1, -1)
+            forms = (self._write_job(job, most, step) for most in counts for step in (True, False))
+            texts[at] = next((form for form in forms if _measure(form) <= room), texts[at])
         return "; ".join(texts)
-
-    def _write_within(self, job: FailedJobs, room: int) -> str:
-        """Return as much about a job as fits into `room` columns, at least its name."""
-        counts = range(len(job.tests), -1, -1)
-        forms = [self._write_job(job, most, step) for most in counts for step in (True, False)]
-        fitting = (form for form in forms if measure(form) <= room)
-        return next(fitting, self._write_label(job))
 
 
 MAX_NAME = 80
@@ -208,21 +195,12 @@ def _join_labels(labels: Sequence[str], most: int) -> str:
     for count in range(min(most, len(labels)), 0, -1):
         left = len(labels) - count
         text = ", ".join(labels[:count]) + (f" and {left} more" if left else "")
-        if count == 1 or measure(text) <= LINE:
+        if count == 1 or _measure(text) <= LINE:
             return text
     return ""
 
 
-def _cut_text(text: str, detail: Detail) -> str:
-    sentences = split_sentences(visible(text).strip())
-    line = join_sentences(sentences) if sentences else ""
-    if detail is Detail.WHOLE or measure(line) <= LINE:
-        return line
-    words = begin_words(line, LINE - 2)
-    return f"{words} …" if words else one_line(line, LINE)
-
-
-def measure(text: str) -> int:
+def _measure(text: str) -> int:
     """Return how many columns a text takes, without the marks of code and where links lead."""
     return len(_TARGET.sub("]", text).replace("`", "").replace("[", "").replace("]", ""))
 

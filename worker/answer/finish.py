@@ -13,9 +13,8 @@ from itertools import zip_longest
 from urllib.parse import urlsplit
 
 from worker.conversation.context import Subject
-from worker.safety.code import write_code_block
 from worker.safety.lint import MAX_SIZE, Block, Fault, find_faults, make_safe_body, parse_blocks
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker, write_code_block
 from worker.safety.neutralise import neutralise
 from worker.safety.untrusted import one_line, visible
 from worker.verdict.finding import WithheldPart

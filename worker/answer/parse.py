@@ -1,15 +1,24 @@
-"""Parses the text of an answer into a Finding, and finds what its sentences claim. Pure.
+"""Parses an answer into a Finding, finds what its sentences claim, and names what is missing. Pure.
 
 The workflow asks for Markdown with named sections. Models deviate from that; text outside the
 sections is put into `details`. Only in Evidence is anything dropped, and it is counted: a quote
 that cannot be read cannot be proven.
+
+What evidence is missing is read from the transcript, where the sources said what they could not
+give. An answer that abstains without naming it is filled in with it.
 """
 
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
 
 from worker.answer.quotes import scan_quotes
 from worker.conversation.answer_text import FENCE, split_sections
+from worker.conversation.context import Context
+from worker.conversation.messages import ToolResult, find_results
 from worker.safety.sentences import before_code, split_sentences
+from worker.safety.untrusted import parse_objects
 from worker.verdict.finding import Evidence, Finding
 from worker.verdict.verdict import Verdict
 
@@ -20,7 +29,10 @@ MAX_QUOTES = 20
 def parse_finding(text: str) -> Finding:
     """Parse an answer. Never raises: an answer without a verdict is UNKNOWN."""
     sections = split_sections(text)
-    verdict, wording = _read_verdict(sections.get("verdict", ""))
+    said = sections.get("verdict", "")
+    named = _list_named(said)
+    verdict = min(named)[1] if named else Verdict.UNKNOWN
+    wording = "" if " ".join(re.findall(r"\w+", said)).lower() == verdict.value else said
     evidence, prose, unread = _read_evidence(sections.get("evidence", ""))
     details = (sections.get("", ""), wording, sections.get("details", ""), prose)
     return Finding(
@@ -58,8 +70,6 @@ _WORDS = tuple(
         ),
     )
 )
-
-
 _EMPHASIS = re.compile(r"[*_]+(?=\S)|(?<=\S)[*_]+")
 _CLAUSE_END = re.compile(
     r"[.;:!?,()\u2013\u2014]|\s-\s|\n\s*(?:\n|[-+*>])"
@@ -78,31 +88,18 @@ _REACH = 80
 """How many characters before a claim are searched for a denial of it."""
 
 
-def _read_verdict(text: str) -> tuple[Verdict, str]:
-    """Return the first verdict that a section names and does not deny, and the section's text if
-    that says more."""
-    places = _list_named(text)
-    verdict = min(places)[1] if places else Verdict.UNKNOWN
-    bare = " ".join(re.findall(r"\w+", text)).lower()
-    return verdict, "" if bare == verdict.value else text
-
-
 def _list_named(text: str) -> list[tuple[int, Verdict]]:
-    """Return the verdicts that a section names and does not deny, each with its first place."""
+    """Return the verdicts that a section names and does not deny in the same clause, each with its
+    first place."""
     plain = _EMPHASIS.sub("", text)
-    places = ((_find_claim(word, plain), verdict) for verdict, word in _WORDS)
-    return [(at, verdict) for at, verdict in places if at is not None]
-
-
-def _find_claim(word: re.Pattern[str], text: str) -> int | None:
-    starts = (found.start() for found in word.finditer(text))
-    return next((at for at in starts if not _is_denied(text, at)), None)
-
-
-def _is_denied(text: str, at: int) -> bool:
-    """Whether the same clause denies what begins at `at`."""
-    before = _CLAUSE_END.split(text[max(0, at - _REACH) : at])[-1]
-    return bool(_DENIAL.search(before))
+    named = []
+    for verdict, word in _WORDS:
+        for found in word.finditer(plain):
+            before = plain[max(0, found.start() - _REACH) : found.start()]
+            if not _DENIAL.search(_CLAUSE_END.split(before)[-1]):
+                named.append((found.start(), verdict))
+                break
+    return named
 
 
 def _read_evidence(text: str) -> tuple[tuple[Evidence, ...], str, tuple[str, ...]]:
@@ -149,21 +146,14 @@ _FOLLOWS_FROM_IT = re.compile(
 )
 
 
-def count_named_failures(cause: str) -> int:
-    """Return the number of sentences up to the last one that names another failure; 0 if no
-    sentence after the first one does."""
-    sentences = split_sentences(before_code(cause))
-    named = [at for at, each in enumerate(sentences, 1) if at > 1 and _names_failure(each)]
-    return named[-1] if named else 0
-
-
-def list_named_failures(cause: str) -> list[str]:
-    """Return the sentences after the first one that name another failure."""
-    return [each for each in split_sentences(before_code(cause))[1:] if _names_failure(each)]
+def list_named_failures(cause: str) -> dict[int, str]:
+    """Return the sentences after the first one that name another failure than those before, each
+    with its number, from 1."""
+    sentences = enumerate(split_sentences(before_code(cause)), 1)
+    return {at: each for at, each in sentences if at > 1 and _names_failure(each)}
 
 
 def _names_failure(sentence: str) -> bool:
-    """Whether a sentence names another failure than the sentences before it."""
     found = _NAMES_FAILURE.search(sentence[:600])
     if found is None or _DENIES_FAILURE.search(sentence[: found.end()]):
         return False
@@ -202,3 +192,104 @@ def advises_retry(advice: str) -> bool:
     first = "".join(split_sentences(before_code(advice))[:1])[:600]
     clause = re.split(r"[,;:]", first, maxsplit=1)[0]
     return bool(_RETRY.match(clause)) and not (_LATER.search(clause) or _NO_RETRY.search(first))
+
+
+# ------------------------------------------------------------------------------- missing evidence
+
+_MAX_NAMED = 3
+
+_REMEDIES = {
+    ("they expired at",): (
+        "Keep the job's artifacts longer: `artifacts: expire_in: 1 week` in `.gitlab-ci.yml`."
+    ),
+    ("it has kept none", "has no artifacts"): (
+        "Let the job keep its reports when it fails: `artifacts: when: always` with their "
+        "`paths` (by default GitLab keeps them only when a job succeeds)."
+    ),
+    ("uploaded a test report",): (
+        "Let the job upload its test results: `artifacts: reports: junit: report.xml` together "
+        "with `artifacts: when: always`."
+    ),
+    ("was erased",): (
+        "Don't erase job logs before the merge request is merged, or keep the tool's own log with "
+        "`artifacts: when: always`."
+    ),
+    ("bytes, cut from its middle", "of the log's", "exceeded limit"): (
+        "Make the log smaller: write the verbose output to a file and keep that with "
+        "`artifacts: when: always`."
+    ),
+    (
+        "too little access",
+        "has not the scope",
+        "refuses the read token",
+        "may not see it",
+        "permission",
+        "HTTP 403",
+        "403 Forbidden",
+    ): ("Let Sandpiper's read token see it: at least the role Reporter and the scope `read_api`."),
+    ("GitLab has no log",): (
+        "Keep the tool's own log with `artifacts: when: always`; GitLab has none for the job."
+    ),
+}
+"""Advice on missing evidence, by words from the sources' messages of which one is enough. The most
+helpful change comes first."""
+
+USUAL = (
+    "Keep what the job leaves behind: `artifacts: when: always` with the tool's own logs and "
+    "reports as `paths`."
+)
+
+
+def fill_missing_evidence(finding: Finding, context: Context) -> Finding:
+    """Return `finding`; if it abstains, with the missing evidence and advice on how to keep it."""
+    if finding.verdict is not Verdict.ABSTAIN:
+        return finding
+    # What the sources could not give, and what this turn's documents say is missing from them.
+    reasons = [_get_reason(line) for line in find_unavailable(context)]
+    for result in find_results(context.messages[context.turn_start :]):
+        reasons += [entry["missing"] for entry in _find_entries(result, "missing")]
+    known = list(dict.fromkeys(reasons))
+    missing = finding.missing_evidence or "; ".join(known[:_MAX_NAMED])
+    text = "\n".join([*known, finding.missing_evidence])
+    fitting = (advice for signs, advice in _REMEDIES.items() if any(sign in text for sign in signs))
+    advice = finding.next_time or next(fitting, USUAL)
+    return replace(finding, missing_evidence=missing, next_time=advice)
+
+
+def select_untold(lines: Iterable[str], finding: Finding | None) -> Iterator[str]:
+    """Return the `find_unavailable` lines that `finding` does not name yet."""
+    named = finding.missing_evidence if finding else ""
+    return (line for line in lines if _get_reason(line) not in named)
+
+
+def _get_reason(line: str) -> str:
+    return line.partition(": ")[2]
+
+
+def find_unavailable(context: Context) -> tuple[str, ...]:
+    """Find what sources could not give in this turn, one line each."""
+    lines: dict[str, None] = {}
+    for result in find_results(context.messages[context.turn_start :]):
+        for entry in _find_entries(result, "unavailable"):
+            lines[f"{entry.get('source', result.name)}: {entry['unavailable']}"] = None
+    return tuple(lines)
+
+
+def list_failed_calls(context: Context) -> tuple[tuple[str, str], ...]:
+    """List the tools whose last call in this turn failed, each with the reason."""
+    failed = []
+    last = {result.name: result for result in find_results(context.messages[context.turn_start :])}
+    for name, result in last.items():
+        fields = ("unavailable", "error")
+        reasons = (entry[field] for field in fields for entry in _find_entries(result, field))
+        if result.is_error:
+            failed.append((name, next(reasons, "no reason given")))
+    return tuple(failed)
+
+
+def _find_entries(result: ToolResult, name: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a result, itself or those in its list, that have a text under `name`."""
+    if f'"{name}"' not in result.content:
+        return
+    parts = parse_objects(result.content, "results")
+    yield from (part for part in parts if isinstance(part.get(name), str))

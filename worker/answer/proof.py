@@ -4,8 +4,8 @@ In a reply in free text, a quote that is not proven is struck out with a remark.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 
@@ -46,13 +46,6 @@ UNREADABLE = "this is not in the form of a quote"
 
 ReplyPart = str | Evidence | Unproven
 """A part of a reply: Markdown, a proven quote, or one that must not be shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """The lines of a place could not be read; why."""
-
-    reason: str
 
 
 _AFTER_NUMBER = re.compile(r"[:|][ \t]?| [+ ]")
@@ -105,21 +98,23 @@ def _check_quotes(
     """
 
     @cache
-    def read_lines(place: Place) -> Sequence[str] | Unreadable:
+    def read_lines(place: Place) -> tuple[Sequence[str], str]:
         try:
-            return captures.read_lines(place)
+            return captures.read_lines(place), ""
         except (SourceError, ArgumentError) as error:
-            return Unreadable(f"{name_place(place)} could not be read: {error}")
+            return (), f"{name_place(place)} could not be read: {error}"
 
     proven: dict[tuple[Place, int, int, str], Evidence] = {}
     failed: list[Unproven] = []
     for quote in quotes:
-        found = prove_quote(quote, read_lines, captures.link_lines)
+        lines, unreadable = read_lines(quote.place)
+        found = _make_unproven(quote, unreadable) if unreadable else _prove_quote(quote, lines)
         if isinstance(found, Unproven):
             failed.append(found)
         else:
             text = "" if found.line else found.text
-            proven.setdefault((found.place, found.line, found.last, text), found)
+            linked = replace(found, url=captures.link_lines(found.place, found.line, found.last))
+            proven.setdefault((found.place, found.line, found.last, text), linked)
     return tuple(proven.values()), tuple(failed)
 
 
@@ -130,7 +125,9 @@ def prove_reply(text: str, captures: Captures) -> tuple[ReplyPart, ...]:
     for each in scan_quotes(text, replying=True):
         if isinstance(each, Evidence):
             count += 1
-            parts.append(_prove_in_reply(each, captures, count))
+            proven, failed = _check_quotes((each,) if count <= MAX_QUOTES else (), captures)
+            unchecked = Unproven(each.where, each.text, "too many quotes", lead=each.lead)
+            parts += [*proven, *failed] or [unchecked]
         elif parts and isinstance(parts[-1], str):
             parts[-1] += "\n" + each.text
         else:
@@ -138,26 +135,11 @@ def prove_reply(text: str, captures: Captures) -> tuple[ReplyPart, ...]:
     return tuple(part for part in parts if not isinstance(part, str) or part.strip())
 
 
-def _prove_in_reply(quote: Evidence, captures: Captures, count: int) -> ReplyPart:
-    if count > MAX_QUOTES:
-        return Unproven(quote.where, quote.text, "too many quotes", lead=quote.lead)
-    proven, failed = _check_quotes((quote,), captures)
-    return proven[0] if proven else failed[0]
+def _prove_quote(quote: Evidence, lines: Sequence[str]) -> Evidence | Unproven:
+    """Return the quote as it stands in the lines of its place, or why it is not proven.
 
-
-def prove_quote(
-    quote: Evidence,
-    read_lines: Callable[[Place], Sequence[str] | Unreadable],
-    url: Callable[[Place, int, int], str],
-) -> Evidence | Unproven:
-    """Return the quote as captured, with its link; or why it is not proven.
-
-    A quote that is nowhere near its line, but on exactly one other, is proven there. `read_lines`
-    returns the lines of a place, or why they cannot be read.
+    A quote that is nowhere near its line, but on exactly one other, is proven there.
     """
-    lines = read_lines(quote.place)
-    if isinstance(lines, Unreadable):
-        return _make_unproven(quote, lines.reason)
     start, wanted = _find_start(quote, lines)
     if not start:
         others = _find_elsewhere(wanted, lines) if quote.line else []
@@ -165,8 +147,11 @@ def prove_quote(
             return _explain_miss(quote, wanted, lines, others)
         start = others[0]
     first, last = (start, start + len(wanted) - 1) if _has_numbers(quote) else (0, 0)
-    text = wanted[0] if len(wanted) == 1 else _dedent(lines[start - 1 : start - 1 + len(wanted)])
-    return replace(quote, line=first, last=last, text=text, url=url(quote.place, first, last))
+    if len(wanted) == 1:
+        return replace(quote, line=first, last=last, text=wanted[0])
+    found = [line.rstrip() for line in lines[start - 1 : start - 1 + len(wanted)]]
+    indent = min((len(line) - len(line.lstrip()) for line in found if line), default=0)
+    return replace(quote, line=first, last=last, text="\n".join(line[indent:] for line in found))
 
 
 def _has_numbers(quote: Evidence) -> bool:
@@ -176,25 +161,23 @@ def _has_numbers(quote: Evidence) -> bool:
 def _find_start(quote: Evidence, lines: Sequence[str]) -> tuple[int, Sequence[str]]:
     """Return the number of the line near its own on which the quote begins, or 0, and its texts.
 
-    The texts may begin with their lines' numbers, as previews show them; these are removed.
+    The texts may begin with their lines' numbers, as previews show them, and a diff's mark; these
+    are removed.
     """
     wanted = quote.text.split("\n")
     for at in _list_starts(quote, len(lines)):
         if _matches_at(wanted, lines, at):
             return at, wanted
-        if _has_numbers(quote) and _matches_at(bare := _remove_numbers(wanted, at), lines, at):
+        if not _has_numbers(quote):
+            continue
+        bare = []
+        for number, text in enumerate(wanted, at):
+            own = text.startswith(str(number))
+            mark = _AFTER_NUMBER.match(text, len(str(number))) if own else None
+            bare.append((text[mark.end() :] if mark else text).strip())
+        if _matches_at(bare, lines, at):
             return at, bare
     return 0, wanted
-
-
-def _remove_numbers(texts: Sequence[str], first: int) -> list[str]:
-    """Return the texts without their lines' numbers, from `first` on, and without a diff's mark."""
-    return [_remove_number(text, str(number)) for number, text in enumerate(texts, first)]
-
-
-def _remove_number(text: str, number: str) -> str:
-    mark = _AFTER_NUMBER.match(text, len(number)) if text.startswith(number) else None
-    return (text[mark.end() :] if mark else text).strip()
 
 
 def _list_starts(quote: Evidence, count: int) -> Iterator[int]:
@@ -208,31 +191,17 @@ def _list_starts(quote: Evidence, count: int) -> Iterator[int]:
 
 
 def _matches_at(wanted: Sequence[str], lines: Sequence[str], at: int) -> bool:
-    """Whether the lines from number `at` on match the texts, one each."""
+    """Whether the lines from number `at` on match the texts, one each: a line is its text, or
+    contains it and the text has at least _MIN_QUOTE characters. One of several may be empty."""
     if at - 1 + len(wanted) > len(lines) or not any(wanted):
         return False
-    among = len(wanted) > 1
-    return all(
-        _matches_line(lines[number], text, among) for number, text in enumerate(wanted, at - 1)
-    )
-
-
-def _matches_line(line: str, text: str, among: bool) -> bool:
-    """Whether the line is `text`, or contains it and `text` has at least _MIN_QUOTE characters.
-
-    A text `among` others may be empty, because lines may be.
-    """
-    if line.strip() == text:
-        return bool(text) or among
-    text = text.removesuffix("…").rstrip()  # as a preview clips long lines
-    return text in line and len("".join(text.split())) >= _MIN_QUOTE
-
-
-def _dedent(lines: Sequence[str]) -> str:
-    """Return the lines without their common indentation."""
-    lines = [line.rstrip() for line in lines]
-    indents = [len(line) - len(line.lstrip()) for line in lines if line]
-    return "\n".join(line[min(indents, default=0) :] for line in lines)
+    for text, line in zip(wanted, lines[at - 1 : at - 1 + len(wanted)], strict=True):
+        if line.strip() == text and (text or len(wanted) > 1):
+            continue
+        part = text.removesuffix("…").rstrip()  # as a preview clips long lines
+        if line.strip() == text or part not in line or len("".join(part.split())) < _MIN_QUOTE:
+            return False
+    return True
 
 
 def _explain_miss(
@@ -245,7 +214,12 @@ def _explain_miss(
     if not _has_numbers(quote):
         return _make_unproven(quote, f"{place} has no such line", tuple(_show_lines(lines, 1, 5)))
     if others:
-        return _make_unproven(quote, _name_lines(others, place))
+        # Of MOST_OTHERS numbers the last one means "and more".
+        named = ", ".join(map(str, others[: MOST_OTHERS - 1]))
+        more = " and more" if len(others) == MOST_OTHERS else ""
+        plural = "s" if len(others) > 1 else ""
+        reason = f"it stands on line{plural} {named}{more} of {place}, not there"
+        return _make_unproven(quote, reason)
     if at := _find_other_blanks(wanted, lines, _list_likely_starts(wanted, lines)):
         shown = _show_lines(lines, at, at + len(wanted) - 1)
         reason = f"it stands on line {at} of {place}, not there, and its blanks differ"
@@ -254,14 +228,6 @@ def _explain_miss(
         return _make_unproven(quote, f"{place} has {len(lines)} lines")
     shown = _show_lines(lines, max(1, quote.line - NEAR), quote.line + NEAR)
     return _make_unproven(quote, f"{place} has on these lines", tuple(shown))
-
-
-def _name_lines(numbers: Sequence[int], place: str) -> str:
-    """Say on which lines a quote stands; of MOST_OTHERS numbers the last one means "and more"."""
-    shown = ", ".join(map(str, numbers[: MOST_OTHERS - 1]))
-    more = " and more" if len(numbers) == MOST_OTHERS else ""
-    plural = "s" if len(numbers) > 1 else ""
-    return f"it stands on line{plural} {shown}{more} of {place}, not there"
 
 
 def _find_other_blanks(wanted: Sequence[str], lines: Sequence[str], starts: Iterable[int]) -> int:

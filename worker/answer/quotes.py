@@ -119,16 +119,12 @@ def _read_head(line: str, replying: bool, *, bare: bool = True) -> Evidence | No
         if found and (place := _read_place(found.groupdict(), replying)):
             fields = found.groupdict()
             first, last = int(fields.get("first") or 0), int(fields.get("last") or 0)
-            lead = _read_lead(line)
+            mark = _MARK.match(line)
+            lead = f"{mark[0]} " if mark else f"{line[: len(line) - len(line.lstrip())]}- "
             return Evidence(
                 place, first, _strip_marks(found["text"]), last=max(first, last), lead=lead
             )
     return None
-
-
-def _read_lead(line: str) -> str:
-    mark = _MARK.match(line)
-    return f"{mark[0]} " if mark else f"{line[: len(line) - len(line.lstrip())]}- "
 
 
 def _read_place(fields: dict[str, str | None], replying: bool) -> Place | None:
@@ -142,14 +138,9 @@ def _read_place(fields: dict[str, str | None], replying: bool) -> Place | None:
         return JobArtifact(int(job), path) if job else RepoFile(path, fields.get("ref") or "")
     if job:
         return JobLog(int(job))
-    if not name or (replying and not _is_telling(name)):
-        return None
-    return ReportedTest(name.strip("`* \t"))
-
-
-def _is_telling(name: str) -> bool:
-    """Whether a test's name cannot be ordinary words: in a reply "test coverage: 80 %" is prose."""
-    return name.startswith("`") or (" " not in name and bool(_JOINED.search(name)))
+    # In a reply "test coverage: 80 %" is prose: a test's name cannot be ordinary words there.
+    is_telling = name and (name.startswith("`") or (" " not in name and _JOINED.search(name)))
+    return ReportedTest(name.strip("`* \t")) if name and (is_telling or not replying) else None
 
 
 def _read_quote(
@@ -163,8 +154,12 @@ def _read_quote(
     texts = [quote.text] if quote.text else []
     at = head + 1
     skip = at if texts else _find_text(lines, at)
-    if len(texts) < declared and skip in inside and FENCE.match(lines[skip]):
-        return _add_block(quote, texts, lines, skip, inside)
+    fence = FENCE.match(lines[skip]) if len(texts) < declared and skip in inside else None
+    if fence:
+        end = skip + 1
+        while end in inside and not lines[end].strip().startswith(fence[1]):
+            end += 1
+        return _set_text(quote, [*texts, *lines[skip + 1 : end]]), end + 1
     if not texts and skip < len(lines) and _may_begin_text(lines[skip], replying, lazy, column):
         texts, at = [lines[skip]], skip + 1
     if not texts:
@@ -185,9 +180,14 @@ def _read_below(
     at = sure_end = start
     while (following := _find_text(lines, at)) < len(lines) and following < start + most:
         line, near = lines[following], lazy and following == at
-        if _is_in_item(line, column) or (near and _names_file(line)):
+        is_item = bool(_ITEM.match(line))
+        # Lines of a compiler or a traceback begin with a file's name, those of a diff like an item.
+        named, told = _read_head(line, False), _read_head(line, False, bare=False)
+        names_file = named and not told and not is_item
+        may_belong = not FENCE.match(line) and not (named if is_item else told)
+        if _is_in_item(line, column) or (near and names_file):
             sure_end = following + 1 if sure_end == at else sure_end
-        elif not near or at - start >= MAX_SPAN - 1 or not _may_belong(line):
+        elif not near or at - start >= MAX_SPAN - 1 or not may_belong:
             break
         at = following + 1
     end = at if at - start >= min(most, MAX_SPAN - 1) else sure_end
@@ -199,17 +199,6 @@ def _find_text(lines: list[str], at: int) -> int:
     return next((number for number in range(at, len(lines)) if lines[number].strip()), len(lines))
 
 
-def _add_block(
-    quote: Evidence, texts: list[str], lines: list[str], at: int, inside: set[int]
-) -> tuple[Evidence, int]:
-    mark = FENCE.match(lines[at])
-    assert mark is not None  # the caller has looked
-    end = at + 1
-    while end in inside and not lines[end].strip().startswith(mark[1]):
-        end += 1
-    return _set_text(quote, [*texts, *lines[at + 1 : end]]), end + 1
-
-
 def _may_begin_text(line: str, replying: bool, lazy: bool, column: int) -> bool:
     """Whether the text of a quote that has none yet begins on this line."""
     if _is_in_item(line, column):
@@ -217,20 +206,6 @@ def _may_begin_text(line: str, replying: bool, lazy: bool, column: int) -> bool:
     if replying or _ITEM.match(line) or FENCE.match(line):
         return False
     return not _read_head(line, False, bare=not lazy)
-
-
-def _names_file(line: str) -> bool:
-    """Whether the line begins with a file's name, as lines of a compiler or a traceback do."""
-    named = not _ITEM.match(line) and _read_head(line, False)
-    return bool(named) and not _read_head(line, False, bare=False)
-
-
-def _may_belong(line: str) -> bool:
-    """Whether a line that is not indented may continue a quote that declares more lines.
-
-    It may begin like a list item, as lines of a diff do.
-    """
-    return not FENCE.match(line) and not _read_head(line, False, bare=bool(_ITEM.match(line)))
 
 
 def _is_in_item(line: str, column: int) -> bool:
@@ -314,7 +289,16 @@ def correct_line_numbers(finding: Finding, claimed: Iterable[Evidence]) -> Findi
 
     A number that a proven quote has as well stays as it is.
     """
-    moves = tuple(_find_moves(claimed, finding.evidence))
+    moves = []
+    for quote in claimed:
+        texts = [each.strip() for each in quote.text.split("\n")]
+        found = [
+            each
+            for each in finding.evidence
+            if each.place == quote.place and [*map(str.strip, each.text.split("\n"))] == texts
+        ]
+        if len(found) == 1 and quote.line and found[0].line != quote.line:
+            moves.append(_Move(quote.place, quote.line, quote.last, found[0].line - quote.line))
     if not moves:
         return finding
     kept = {each for quote in finding.evidence for each in range(quote.line, quote.last + 1)}
@@ -327,30 +311,17 @@ def correct_line_numbers(finding: Finding, claimed: Iterable[Evidence]) -> Findi
     )
 
 
-def _find_moves(claimed: Iterable[Evidence], proven: Sequence[Evidence]) -> Iterator[_Move]:
-    for quote in claimed:
-        found = [each for each in proven if _is_same(quote, each)]
-        if len(found) == 1 and quote.line and found[0].line != quote.line:
-            yield _Move(quote.place, quote.line, quote.last, found[0].line - quote.line)
-
-
-def _is_same(quote: Evidence, other: Evidence) -> bool:
-    lines, others = (each.text.split("\n") for each in (quote, other))
-    return quote.place == other.place and [*map(str.strip, lines)] == [*map(str.strip, others)]
-
-
 def _correct_text(text: str, moves: Sequence[_Move], kept: set[int]) -> str:
     """Return the text with its numbers corrected, except in blocks of code and where the line, or
     the one before or after it, names another place: the number may belong to that one."""
     lines = text.split("\n")
     coded = find_fenced_lines(lines)
     prose = ["" if at in coded else line for at, line in enumerate(lines)]
-    corrected = []
-    for at, line in enumerate(lines):
+    for at, line in enumerate(prose):
         near = "\n".join(prose[max(0, at - 1) : at + 2])
-        sure = [move for move in moves if at not in coded and not _names_other(near, move.place)]
-        corrected.append(_correct_line(line, sure, kept) if sure else line)
-    return "\n".join(corrected)
+        if sure := [move for move in moves if line and not _names_other(near, move.place)]:
+            lines[at] = _correct_line(line, sure, kept)
+    return "\n".join(lines)
 
 
 def _correct_line(line: str, moves: Sequence[_Move], kept: set[int]) -> str:

@@ -108,22 +108,19 @@ def find_objections(
     those that a note has no room for; `context_quotes` are its quotes if none proves its verdict.
     """
     finding = _parse_redacted(answer, redact)
-    # The reasons contain names that other people chose.
-    unproven = redact_values(find_unproven(finding, captures), redact)
-    context_quotes = redact_values(context_quotes, redact)
-    several = bool(list_named_failures(finding.cause))
     return Objections(
-        unproven,
+        # The reasons contain names that other people chose.
+        redact_values(find_unproven(finding, captures), redact),
         find_withheld(redact(answer)),
         hidden,
-        several=several,
-        context_quotes=context_quotes,
+        several=bool(list_named_failures(finding.cause)),
+        context_quotes=redact_values(context_quotes, redact),
     )
 
 
 def ask_for_repair(context: Context, objections: Objections) -> Context:
     """Return `context` with the request to repair what is wrong."""
-    return context.add(User(write_repair_request(objections)))
+    return context.add(User(_write_request(objections)))
 
 
 def join_repair(context: Context, outcome: Outcome) -> Outcome:
@@ -187,18 +184,14 @@ def choose_outcome(context: Context, outcome: Outcome, failures: Sequence[Failur
     """
     if outcome.status is Status.DONE and not failures:
         return outcome
-    if first := find_first_answer(context) or _read_answer(
-        context, _find_last(context, (prompts.TAKEOVER,), context.turn_start)
-    ):
+    if first := find_first_answer(context) or _read_answer(context, _find_takeover(context)):
         return Outcome(Status.DONE, first)
-    return _make_partial(context, outcome, failures) if failures else outcome
-
-
-def _make_partial(context: Context, outcome: Outcome, failures: Sequence[Failure]) -> Outcome:
+    if not failures:
+        return outcome
     again = ", also when it was asked again" if was_stopped(context) else ""
     reasons = " and ".join(dict.fromkeys(each.reason for each in failures))
-    first = _read_answer(context, _find_request(context, GATES))
-    text = first if is_finding(first) and not is_finding(outcome.text) else outcome.text
+    stopped = _read_answer(context, _find_request(context, GATES))
+    text = stopped if is_finding(stopped) and not is_finding(outcome.text) else outcome.text
     return Outcome(Status.PARTIAL, text, f"the model gave no whole answer ({reasons}{again})")
 
 
@@ -245,8 +238,11 @@ def _find_request(context: Context, beginnings: tuple[str, ...]) -> int | None:
 
     The request's text starts with one of `beginnings`.
     """
-    takeover = _find_last(context, (prompts.TAKEOVER,), context.turn_start)
-    return _find_last(context, beginnings, takeover or context.turn_start)
+    return _find_last(context, beginnings, _find_takeover(context) or context.turn_start)
+
+
+def _find_takeover(context: Context) -> int | None:
+    return _find_last(context, (prompts.TAKEOVER,), context.turn_start)
 
 
 def _find_last(context: Context, beginnings: tuple[str, ...], after: int) -> int | None:
@@ -316,7 +312,7 @@ it is, and so does the code below your advice, unless you write code there again
 _WHOLE = "Write your whole answer once more, in the same sections."
 
 
-def write_repair_request(objections: Objections) -> str:
+def _write_request(objections: Objections) -> str:
     """The request to complete and repair an answer. At most about 18 KB."""
     unproven, kept_back, hidden = objections.unproven, objections.kept_back, objections.hidden_parts
     repairs = objections.has_repairs
@@ -329,10 +325,18 @@ def write_repair_request(objections: Objections) -> str:
         said = _REFUTATION.format(verdict=verdict, reason=one_line(reason, _MOST_REASON))
         paragraphs += [REFUTED, said]
     if unproven:
-        failed = [_write_unproven(each) for each in unproven]
+        failed = []
+        for each in unproven:
+            quote = f"{each.where}: {each.text}" if each.where else each.text
+            nearby = "".join(f"\n    {line}" for line in each.nearby_lines)
+            failed.append(f"- {quote}\n  Why: {each.reason}{':' if nearby else '.'}{nearby}")
         paragraphs += [REPAIR, _UNPROVEN_QUOTES.format(failed=_limit_list(failed))]
     if objections.context_quotes:
-        quotes = [_write_context(each) for each in objections.context_quotes]
+        quotes = [
+            f"- {each.where}: {one_line(each.text, _MOST_HIDDEN)}\n"
+            f"  Why it proves nothing: {each.lacks}."
+            for each in objections.context_quotes
+        ]
         paragraphs += [NO_PROOF, _CONTEXT_QUOTES.format(quotes=_limit_list(quotes))]
     if kept_back:
         parts = [f"- {each.text}\n  Why: {each.reason}." for each in kept_back]
@@ -371,14 +375,3 @@ def _write_hidden(hidden: Sequence[HiddenPart]) -> str:
 def _limit_list(items: Sequence[str]) -> str:
     more = len(items) - _MAX_REPAIRS
     return "\n".join([*items[:_MAX_REPAIRS], *([f"- and {more} more"] if more > 0 else [])])
-
-
-def _write_context(quote: Evidence) -> str:
-    text = one_line(quote.text, _MOST_HIDDEN)
-    return f"- {quote.where}: {text}\n  Why it proves nothing: {quote.lacks}."
-
-
-def _write_unproven(each: Unproven) -> str:
-    quote = f"{each.where}: {each.text}" if each.where else each.text
-    nearby = "".join(f"\n    {line}" for line in each.nearby_lines)
-    return f"- {quote}\n  Why: {each.reason}{':' if nearby else '.'}{nearby}"

@@ -134,14 +134,14 @@ _FILEWISE_NAMES = """
     black c++ cc clang clang++ compileall eslint flake8 g++ gcc hadolint isort javac mypy
     prettier py_compile pylint pyright ruff rustc shellcheck tsc yamllint
 """
-_FILEWISE = frozenset(_FILEWISE_NAMES.split())
+FILEWISE = frozenset(_FILEWISE_NAMES.split())
 """Checks that look at the files that they are given."""
 
 _ALONE_NAMES = """
     ava ctest golangci-lint jest mocha ninja nox phpunit prove py.test pytest rspec staticcheck
     tox unittest vitest
 """
-_ALONE = _FILEWISE | frozenset(_ALONE_NAMES.split())
+_ALONE = FILEWISE | frozenset(_ALONE_NAMES.split())
 """Checks, whatever follows them."""
 
 _WITH = {
@@ -215,7 +215,9 @@ def list_arguments(words: Sequence[str], own: Collection[str]) -> tuple[str, ...
     words = _remove_runner(list(words))
     if not words or not _IDLE.isdisjoint(words):
         return None
-    if _is_script(words) and " ".join(words) in own:
+    script = words[1] if words[0] in _SHELLS and len(words) > 1 else words[0]
+    is_of_project = "/" in script and not script.startswith(("/", "-", "~"))
+    if is_of_project and " ".join(words) in own:
         return _list_positional(words)
     program, *rest = _remove_interpreter(words)
     program = basename(program)
@@ -279,11 +281,6 @@ def name_program(words: Sequence[str]) -> str:
     return basename(_remove_interpreter(words)[0]) if words else ""
 
 
-def looks_at_files(words: Sequence[str]) -> bool:
-    """Whether a check looks only at the files that it is given."""
-    return name_program(words) in _FILEWISE
-
-
 def _is_check(program: str, rest: list[str]) -> bool:
     if needed := _OPTIONS.get(program):
         return not needed.isdisjoint(rest)
@@ -295,12 +292,6 @@ def _is_check(program: str, rest: list[str]) -> bool:
     if program in ("npm", "pnpm") and rest[:1] != ["run"]:
         return False
     return program in _OF_GOALS and any(map(_GOAL.search, goals))
-
-
-def _is_script(words: list[str]) -> bool:
-    """Whether the command runs a script that it names by a path in the project."""
-    script = words[1] if words[0] in _SHELLS and len(words) > 1 else words[0]
-    return "/" in script and not script.startswith(("/", "-", "~"))
 
 
 def _remove_runner(words: list[str]) -> list[str]:

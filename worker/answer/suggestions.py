@@ -123,17 +123,13 @@ def read_suggestions(text: str) -> tuple[str, tuple[Suggestion, ...]]:
     for part in _split_text(text):
         if isinstance(part, Suggestion):
             found.append(part)
-            kept = _end_paragraph(kept)
+            before = "\n".join(kept).rstrip()
+            before = f"{before[:-1]}." if before.endswith(":") else before
+            kept = [*before.split("\n"), ""] if before else []
         else:
             kept.append(part)
     prose = "\n".join(kept).strip()
     return _POINTER.sub("as in the fix", prose) if found else prose, tuple(found)
-
-
-def _end_paragraph(lines: list[str]) -> list[str]:
-    """Return the lines and a blank one; a colon at the end of the text becomes a full stop."""
-    text = "\n".join(lines).rstrip()
-    return [*(f"{text[:-1]}." if text.endswith(":") else text).split("\n"), ""] if text else []
 
 
 def write_in_place(text: str) -> str:
@@ -153,21 +149,29 @@ def _split_text(text: str) -> Iterator[str | Suggestion]:
     lines, at = text.split("\n"), 0
     while at < len(lines):
         caution = _CAUTION.match(lines[at])
-        start = _skip_blank(lines, at + 1) if caution else at
+        start = at + 1 if caution else at
+        if caution and start < len(lines) and not lines[start].strip():
+            start += 1
         opening = _OPENING.match(lines[start]) if start < len(lines) else None
-        end = _find_fence_end(lines, start + 1, opening["fence"]) if opening else 0
+        end = _find_fence_end(lines, start + 1, opening["fence"]) if opening else None
         if opening and end:
-            found = _make_suggestion(opening, lines[start + 1 : end])
-            yield replace(found, caution=caution[1][:MAX_CAUTION].strip()) if caution else found
+            first, last = int(opening["first"]), int(opening["last"] or opening["first"])
+            text, said = "\n".join(lines[start + 1 : end]), caution[1] if caution else ""
+            said = said[:MAX_CAUTION].strip()
+            yield Suggestion(opening["path"], first, last, text, opening["group"] or "", said)
             at = end + 1
         else:
             yield lines[at]
             at += 1
 
 
-def _skip_blank(lines: Sequence[str], at: int) -> int:
-    """Return the number of a line, or of the next one if that line is blank."""
-    return at + (at < len(lines) and not lines[at].strip())
+def _find_fence_end(lines: list[str], at: int, fence: str) -> int | None:
+    """Return the number of the line that closes the fence, None if none does."""
+    for number in range(at, len(lines)):
+        line = lines[number].strip()
+        if len(line) >= len(fence) and not line.strip(fence[0]):
+            return number
+    return None
 
 
 def split_code(text: str) -> tuple[str, str]:
@@ -210,16 +214,11 @@ def _split_far_places(change: Sequence[Suggestion]) -> list[Change]:
     if len(parts) == 1:
         return [tuple(change)]
     names = [name_place(tuple(part)) for part in parts]
-    return [
-        _warn_of(tuple(part), ", ".join(name for other, name in enumerate(names) if other != at))
-        for at, part in enumerate(parts)
-    ]
-
-
-def _warn_of(change: Change, others: str) -> Change:
-    first, *rest = change
-    caution = " ".join(filter(None, [first.caution, f"It only works together with {others}."]))
-    return replace(first, caution=caution), *rest
+    for at, part in enumerate(parts):
+        others = ", ".join(name for other, name in enumerate(names) if other != at)
+        warning = f"It only works together with {others}."
+        part[0] = replace(part[0], caution=" ".join(filter(None, [part[0].caution, warning])))
+    return [tuple(part) for part in parts]
 
 
 def write_text(change: Change, reason: str) -> str:
@@ -284,7 +283,7 @@ def find_change_position(change: Change, changes: Changes) -> Position | NotOnDi
 
     If the change has several suggestions, the others may be elsewhere in the file.
     """
-    places = [find_position(fix, changes) for fix in sorted(change, key=lambda fix: fix.first)]
+    places = [_find_position(fix, changes) for fix in sorted(change, key=lambda fix: fix.first)]
     found = max(places, key=lambda each: isinstance(each, Position) and each.new_line)
     if isinstance(found, NotOnDiff):
         return found
@@ -300,7 +299,7 @@ def is_on_diff(change: Change, changes: Changes) -> bool:
     return is_of_one_file and isinstance(find_change_position(change, changes), Position)
 
 
-def find_position(fix: Suggestion, changes: Changes) -> Position | NotOnDiff:
+def _find_position(fix: Suggestion, changes: Changes) -> Position | NotOnDiff:
     """Return the suggestion's place on the diff, or why it has none there.
 
     Every line it replaces must be shown by the diff, added or unchanged, in one piece.
@@ -352,22 +351,6 @@ def _find_meant_line(fix: Suggestion, shown: Mapping[int, str]) -> int:
         if same and same[0] == key[0] and matcher.ratio() >= _LIKE:
             return fix.first + distance
     return 0
-
-
-def _find_fence_end(lines: list[str], at: int, fence: str) -> int:
-    """Return the number of the line that closes the fence, or 0."""
-    for number in range(at, len(lines)):
-        line = lines[number].strip()
-        if len(line) >= len(fence) and not line.strip(fence[0]):
-            return number
-    return 0
-
-
-def _make_suggestion(opening: re.Match[str], lines: list[str]) -> Suggestion:
-    first = int(opening["first"])
-    last = int(opening["last"] or first)
-    text = "\n".join(lines)
-    return Suggestion(opening["path"], first, last, text, opening["group"] or "")
 
 
 def _name_lines(fix: Suggestion) -> str:

@@ -12,19 +12,19 @@ from itertools import pairwise, takewhile
 from posixpath import basename, normpath
 
 from worker.answer.shell_scripts import (
+    FILEWISE,
     QUIET,
     CommandList,
     ends_heredocs,
     list_arguments,
     list_written_files,
-    looks_at_files,
     name_program,
     read_given,
     split_script,
 )
 from worker.conversation.context import Context
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult
-from worker.safety.spelling import correct_spelling
+from worker.safety.sentences import correct_spelling
 from worker.safety.untrusted import parse_object
 
 HOME = "/tmp"
@@ -109,7 +109,13 @@ def find_restored_until(context: Context, own: Collection[str]) -> float:
     first = next(_list_commands(context), None)
     if not context.turn or first is None:
         return 0.0
-    return first.ended if _only_checks(first.script, own) else first.begun
+    # In whatever folder: a script that does nothing but checks.
+    steps = _read_steps(split_script(first.script), Place("", ())) or ()
+    only_checks = bool(steps) and all(
+        step.words[:1] in (("cd",), ("set",)) or list_arguments(step.words, own) is not None
+        for step in steps
+    )
+    return first.ended if only_checks else first.begun
 
 
 def is_named(context: Context, names: Collection[str]) -> bool:
@@ -225,30 +231,16 @@ def find_checks(
     steps = _read_steps(lists, place)
     if exit_code in _NOT_RUN or steps is None or not ends_heredocs(script):
         return ()
-    found = [
-        each.text
-        for each in steps
-        if _is_run_over(each, place, own, made)
-        and _has_status(each, exit_code == 0, lists, steps, place)
-        and not (makes_change and _may_precede(script, each.text, place))
-    ]
+    names, found = {basename(file) for file in place.files}, []
+    for each in steps:
+        is_check = _is_run_over(each, place, own, made)
+        if not is_check or not _has_status(each, exit_code == 0, lists, steps, place):
+            continue
+        before, _, after = script.replace("\\\n", " ").rpartition(each.text)
+        follows = any(name in before for name in names) and not any(name in after for name in names)
+        if follows or not makes_change:
+            found.append(each.text)
     return tuple(dict.fromkeys(found))
-
-
-def _only_checks(script: str, own: Collection[str]) -> bool:
-    """Return whether a script does nothing but checks, in whatever folder."""
-    steps = _read_steps(split_script(script), Place("", ()))
-    return bool(steps) and all(
-        step.words[:1] in (("cd",), ("set",)) or list_arguments(step.words, own) is not None
-        for step in steps or ()
-    )
-
-
-def _may_precede(script: str, check: str, place: Place) -> bool:
-    """Whether the change may have been made when or after the check ran."""
-    before, _, after = script.replace("\\\n", " ").rpartition(check)
-    names = {basename(file) for file in place.files}
-    return not any(name in before for name in names) or any(name in after for name in names)
 
 
 # ------------------------------------------------------------------------------------------- steps
@@ -267,24 +259,18 @@ def _read_steps(lists: Sequence[CommandList], place: Place) -> list[_Step] | Non
                     return None
                 steps.append(_Step(text, words, folder, of, at, part, stops, joined))
             folder = _change_folder(folder, steps[-1].words, each, at, place)
-        options = _read_options(steps[-1], each)
-        if options is None:
-            return None
+        last, options = steps[-1], ""
+        if last.words[:1] == ("set",):
+            options = "".join(last.words[1:])
+            is_alone = each.pipes == ((last.text,),) and not each.in_background
+            if not (is_alone and all(map(_SETS.fullmatch, last.words[1:]))):
+                return None
         stops |= bool(re.search("[eu]", options.replace("pipefail", "")))
         joined |= "pipefail" in options
         # The list may have stopped early, so the folder it changed to is not certain.
         moved = any(step.at and step.words[:1] == ("cd",) for step in steps[first:])
         folder = "" if moved or not _exists(folder, place) else folder
     return steps
-
-
-def _read_options(step: _Step, of: CommandList) -> str | None:
-    """Return the shell options that a command sets, None if one is not known."""
-    if step.words[:1] != ("set",):
-        return ""
-    known = all(map(_SETS.fullmatch, step.words[1:]))
-    alone = of.pipes == ((step.text,),) and not of.in_background
-    return "".join(step.words[1:]) if known and alone else None
 
 
 def _read_words(text: str) -> tuple[str, ...] | None:
@@ -344,7 +330,7 @@ def _is_run_over(step: _Step, place: Place, own: Collection[str], made: Collecti
     if arguments is None:
         return _is_given(step, place, made)
     paths = [path for each in arguments if (path := _resolve(each, step.folder))]
-    if paths and (looks_at_files(step.words) or place.root == HOME):
+    if paths and (name_program(step.words) in FILEWISE or place.root == HOME):
         return all(any(_is_within(file, path) for path in paths) for file in place.files)
     # Below the folder in which all commands begin, there may be other copies of the repository.
     root, folder = place.root, step.folder
@@ -381,13 +367,8 @@ def _has_status(
     is_last = step.of == len(lists) - 1
     if passed:
         return is_last or (step.stops and not of.joins)
-    before = steps[: steps.index(step)]
-    return (
-        is_last
-        and step.at == len(of.pipes) - 1
-        and not (step.part and step.joined)
-        and all(_cannot_end(each, step, place) for each in before)
-    )
+    ends = is_last and step.at == len(of.pipes) - 1 and not (step.part and step.joined)
+    return ends and all(_cannot_end(each, step, place) for each in steps[: steps.index(step)])
 
 
 def _cannot_end(before: _Step, step: _Step, place: Place) -> bool:

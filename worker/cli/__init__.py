@@ -3,6 +3,7 @@
 import gc
 import importlib
 import logging
+import signal
 import sys
 from contextlib import suppress
 from types import TracebackType
@@ -11,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from worker import __version__
-from worker.cli.terminal import get_exit_status, prepare_stdout
+from worker.cli.terminal import StoppedBySignal, prepare_stdout
 from worker.errors import ConfigError, SandpiperError
 from worker.safety.untrusted import one_line
 
@@ -64,7 +65,8 @@ class _Commands(click.Group):
         except KeyboardInterrupt as error:
             with suppress(BrokenPipeError):
                 say_failure(str(error) or "stopped")
-            sys.exit(get_exit_status(error))
+            number = error.number if isinstance(error, StoppedBySignal) else signal.SIGINT
+            sys.exit(128 + number)  # as a shell tells that a signal has ended a command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Offer the commands and options; no command's module is imported for that."""

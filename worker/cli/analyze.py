@@ -31,7 +31,7 @@ from worker.turns.stored_turns import make_key
 
 _URL = re.compile(r"^(?P<base>https?://.+?)/(?P<project>[^/].*?)/-/merge_requests/(?P<iid>\d+)")
 _SHORT = re.compile(r"^(?P<project>[^!]+)!(?P<iid>\d+)$")
-STATUS = {Status.DONE: DONE, Status.PARTIAL: PARTIAL, Status.FAILED: FAILED}
+_STATUS = {Status.DONE: DONE, Status.PARTIAL: PARTIAL, Status.FAILED: FAILED}
 
 
 @click.command()
@@ -83,7 +83,14 @@ def command(
         note = answer.note or NoteRef(0)
         place = one_line(note.url, 500) or f"note {note.note_id}"
         click.echo(f"Analysed already: {place}", err=True)
-        shown: Ended = _finish(key, answer, deps)
+        shown: Ended = Finished(
+            key=key,
+            turn=answer.turn,
+            outcome=answer.outcome or NO_OUTCOME,
+            body=answer.note_text,
+            note=note,
+            location=deps.storage.sessions.describe_location(key, answer.turn),
+        )
     else:
         run = Attempt(foreground.make_watcher(Console(stderr=True), posts=not dry_run))
         shown = foreground.take_turn(
@@ -110,18 +117,6 @@ def _find_answer(key: SessionKey, deps: Deps) -> Context | None:
     if newest is None or stored_turns.is_unexplained(key, newest, deps):
         return None
     return stored_turns.find_newest_look(key, newest.turn, deps)
-
-
-def _finish(key: SessionKey, answer: Context, deps: Deps) -> Finished:
-    """Return how a stored turn ended."""
-    return Finished(
-        key=key,
-        turn=answer.turn,
-        outcome=answer.outcome or NO_OUTCOME,
-        body=answer.note_text,
-        note=answer.note or NoteRef(0),
-        location=deps.storage.sessions.describe_location(key, answer.turn),
-    )
 
 
 def _choose_turn(
@@ -176,7 +171,7 @@ def print_ended(ended: Ended, *, as_json: bool) -> int:
         click.echo(visible(ended.body))
     if outcome.status is Status.FAILED:
         say_failure(outcome.reason)
-    return STATUS[outcome.status]
+    return _STATUS[outcome.status]
 
 
 def tell_next_step(session: str) -> None:

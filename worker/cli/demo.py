@@ -33,7 +33,7 @@ from worker.lab.anthropic import AnthropicSim
 from worker.lab.cases import load_case
 from worker.lab.gitlab import GitLabSim, Receiver
 from worker.lab.running import SECRET, Staged, make_staged_settings, stage_case
-from worker.settings import ModelSettings, ProviderSettings, Settings
+from worker.settings import ModelSettings, ProviderSettings
 
 PATIENCE = 900.0
 SCRIPTED = "anthropic/claude-sonnet-5-5"
@@ -63,15 +63,21 @@ def command(config: str | None, model: str | None, keeps_page: bool) -> None:
         stack.enter_context(_end_on_sigterm())
         gitlab = stack.enter_context(GitLabSim())
         scene = stage_case(gitlab, load_case(story.CASE))
-        base = _load_settings(stack, config, model)
+        base = settings.load(config)
+        if model is None:
+            simulator = stack.enter_context(AnthropicSim(story.make_script()))
+            provider = ProviderSettings(base_url=simulator.url, key="demo-key-of-no-worth")
+            models = ModelSettings(default=SCRIPTED, providers={"anthropic": provider})
+        else:
+            models = base.models.model_copy(update={"default": model})
         folder = tempfile.TemporaryDirectory(prefix="sandpiper-demo-", ignore_cleanup_errors=True)
         store = stack.enter_context(folder)
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         pages = base.pages.model_copy(
             update={"url": f"http://127.0.0.1:{listener.getsockname()[1]}"}
         )
-        chosen = make_staged_settings(base, gitlab, scene, store)
-        chosen = wiring.leave_out_pool(chosen.model_copy(update={"pages": pages}))
+        own = base.model_copy(update={"models": models, "pages": pages})
+        chosen = wiring.leave_out_pool(make_staged_settings(own, gitlab, scene, store))
         wiring.set_up_logging(chosen, quiet=True)
         wiring.require_worker(chosen)
         ended: Ended = queue.Queue()
@@ -86,7 +92,10 @@ def command(config: str | None, model: str | None, keeps_page: bool) -> None:
             )
         link = re.search(rf"{re.escape(url)}/sessions/[0-9a-f]+\?sig=[0-9a-f.]+", analysis.body)
         _show_page(console, link[0] if link else "", keeps_page)
-    raise SystemExit(_get_exit_status({analysis.outcome.status, reply.outcome.status}))
+    statuses = {analysis.outcome.status, reply.outcome.status}
+    if Status.FAILED in statuses:
+        raise SystemExit(FAILED)
+    raise SystemExit(PARTIAL if Status.PARTIAL in statuses else DONE)
 
 
 @contextmanager
@@ -101,18 +110,6 @@ def _end_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _load_settings(stack: ExitStack, config: str | None, model: str | None) -> Settings:
-    """Load the operator's settings, with this model; with a scripted one if it is None."""
-    base = settings.load(config)
-    if model is None:
-        simulator = stack.enter_context(AnthropicSim(story.make_script()))
-        provider = ProviderSettings(base_url=simulator.url, key="demo-key-of-no-worth")
-        models = ModelSettings(default=SCRIPTED, providers={"anthropic": provider})
-    else:
-        models = base.models.model_copy(update={"default": model})
-    return base.model_copy(update={"models": models})
 
 
 def _tell_story(
@@ -147,17 +144,13 @@ def _show_page(console: Console, page: str, keeps_page: bool) -> None:
         return
     console.print(f"  {page}", soft_wrap=True, markup=False)
     console.print("  It is there until you press Ctrl-C.")
-    _open_browser(page)
-    with suppress(KeyboardInterrupt):
-        threading.Event().wait()
-
-
-def _open_browser(page: str) -> None:
-    """Open the page in a browser with a window; one in the terminal would cover what it says."""
     with suppress(webbrowser.Error):
         browser = webbrowser.get()
+        # A browser in the terminal would cover what is said here.
         if type(browser) is not webbrowser.GenericBrowser:
             browser.open(page)
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 def _introduce(console: Console, scene: Staged, model: str | None) -> None:
@@ -206,9 +199,3 @@ def _wait_for_turn(ended: Ended) -> TurnEnded:
 def _print_heading(console: Console, text: str) -> None:
     console.print()
     console.rule(f"[bold]{escape(text)}[/]", align="left")
-
-
-def _get_exit_status(statuses: set[Status]) -> int:
-    if Status.FAILED in statuses:
-        return FAILED
-    return PARTIAL if Status.PARTIAL in statuses else DONE

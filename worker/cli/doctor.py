@@ -102,12 +102,24 @@ def command(
     """
     out = {*skip, *(["model"] if no_model else [])}
     checks = [each for each in CHECKS if each.name not in out and (not only or each.name in only)]
+    if url and urlsplit(url).scheme not in ("http", "https"):
+        raise click.UsageError("--url: expected https://host")
     tell = _Teller()
     report = _run_checks(
-        config, _check_url(url), fix, checks, tell if not as_json else lambda check, line: None
+        config, url.rstrip("/"), fix, checks, tell if not as_json else lambda check, line: None
     )
     if as_json:
-        rows = [_make_row(check, line) for check, line in report.lines]
+        rows = [
+            {
+                "group": check.group,
+                "check": check.name,
+                "name": line.name,
+                "status": line.status.value,
+                "found": line.finding,
+                "advice": line.advice,
+            }
+            for check, line in report.lines
+        ]
         print_json({"ok": report.ok, "lines": rows})
     else:
         Console(highlight=False).print(Text(_format_summary(report), style="bold"))
@@ -115,12 +127,6 @@ def command(
     if report.has_hung:
         os._exit(1)  # a hanging thread would keep the process alive
     sys.exit(0 if report.ok else 1)
-
-
-def _check_url(url: str) -> str:
-    if url and urlsplit(url).scheme not in ("http", "https"):
-        raise click.UsageError("--url: expected https://host")
-    return url.rstrip("/")
 
 
 def _run_checks(
@@ -265,17 +271,6 @@ class _Teller:
             whole = Text.assemble(lead, part)
             self._console.print(whole, no_wrap=True, crop=False, overflow="ignore", soft_wrap=True)
             lead = Text(" " * lead.cell_len)
-
-
-def _make_row(check: Check, line: Line) -> dict[str, str]:
-    return {
-        "group": check.group,
-        "check": check.name,
-        "name": line.name,
-        "status": line.status.value,
-        "found": line.finding,
-        "advice": line.advice,
-    }
 
 
 def _format_summary(report: Report) -> str:

@@ -16,7 +16,6 @@ from worker.cli.layout import print_table
 from worker.cli.serve import serve_embedded
 from worker.cli.stored_sessions import complete_model, complete_session, find_latest
 from worker.cli.terminal import print_json
-from worker.conversation.context import Subject
 from worker.errors import ConfigError, SandpiperError
 from worker.lab import scoring
 from worker.lab.cases import EXPECT, Case, find_cases, load_case, require_expectations
@@ -74,7 +73,7 @@ def command() -> None:
 @click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print the result as Markdown.")
 @click.pass_obj
-def run(
+def _run(
     config: str | None,
     folders: tuple[Path, ...],
     models: tuple[str, ...],
@@ -92,13 +91,19 @@ def run(
     """
     cases = [load_case(folder) for folder in find_cases(folders)]
     require_expectations(cases)
-    settings = _load_settings(config, models)
-    if max_cost is not None:
-        _require_prices(settings, models, judge)
+    for model in models:  # before the first run
+        wiring.require_worker(wiring.load_settings(config, model=model, quiet=True), tokens=())
+    settings = wiring.load_settings(config, quiet=True)
+    wiring.require_worker(settings, tokens=())
+    chosen_models = models or (settings.models.default,)
+    for model in chosen_models if max_cost is not None else ():
+        changes = {"default": model, "helper": judge or settings.models.helper}
+        chosen = settings.models.model_copy(update=changes)
+        wiring.require_prices(settings.model_copy(update={"models": chosen}), "--max-cost")
     wanted = [
         (case, model, number)
         for number in range(1, repeat + 1)
-        for model in models or (settings.models.default,)
+        for model in chosen_models
         for case in cases
     ]
     played = _load_results(results)
@@ -108,24 +113,10 @@ def run(
     keys = {_make_key(*each) for each in wanted}
     counted = [each for each in played if _get_key(each) in keys]
     _print(counted, form)
-    raise SystemExit(_choose_status(counted, left, min_right))
-
-
-def _load_settings(config: str | None, models: Sequence[str]) -> Settings:
-    """Load the settings. Raises ConfigError before the first run if any model could not run."""
-    for model in models:
-        wiring.require_worker(wiring.load_settings(config, model=model, quiet=True), tokens=())
-    settings = wiring.load_settings(config, quiet=True)
-    wiring.require_worker(settings, tokens=())
-    return settings
-
-
-def _require_prices(settings: Settings, models: Sequence[str], judge: str) -> None:
-    """Raise ConfigError if --max-cost could not hold for want of a price."""
-    for model in models or (settings.models.default,):
-        changes = {"default": model, "helper": judge or settings.models.helper}
-        chosen = settings.models.model_copy(update=changes)
-        wiring.require_prices(settings.model_copy(update={"models": chosen}), "--max-cost")
+    rights = [each.right for each in summarise_runs(counted)]
+    if any(right.hits < min_right * right.total for right in rights):
+        raise SystemExit(FAILED)
+    raise SystemExit(PARTIAL if left else DONE)
 
 
 def _play_all(
@@ -147,7 +138,9 @@ def _play_all(
         newest = play_case(case, model, repeat, settings, serve_embedded, judge)
         spent += settings.limits.cost_usd if newest.cost_usd is None else newest.cost_usd
         played.append(newest)
-        _append_result(results, newest)
+        if results is not None:
+            with results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(newest)) + "\n")
         progress.print(f"[{number + 1}/{len(todo)}] {_describe(newest)}", markup=False)
     return 0
 
@@ -181,7 +174,7 @@ def _make_judge(settings: Settings, name: str, opened: ExitStack) -> Judge:
 @click.option("--pipeline", type=int, help="Its id; the newest failed one by default.")
 @click.option("--anonymise", is_flag=True, help="Replace the names of project, host and author.")
 @click.pass_obj
-def record(
+def _record(
     config: str | None, places: tuple[str, ...], session: str, pipeline: int | None, anonymise: bool
 ) -> None:
     """Keep the failure of MR (a URL, or group/project!iid) as a case in the new folder DIR.
@@ -192,34 +185,29 @@ def record(
         raise click.UsageError("expected MR and DIR, or --session ID and DIR")
     settings = wiring.load_settings(config, quiet=True)
     deps, client = wiring.build_dry_deps(settings), wiring.open_read_client(settings)
-    verdict = "unknown"
+    verdict = ""
     if session:
-        subject, verdict = _find_recorded(session, settings)
+        store = wiring.open_session_store(settings)
+        key, latest = find_latest(store, session)
+        context = load_turn(store, key, latest)
+        subject = context.subject
+        verdict = context.verdict or load_turn(store, key, 0).verdict
     else:
-        subject_or_reason = deps.gitlab.pipelines.find_named_subject(
+        found = deps.gitlab.pipelines.find_named_subject(
             *parse_mr(places[0], settings.gitlab.url), pipeline
         )
-        if isinstance(subject_or_reason, str):
-            raise SandpiperError(subject_or_reason)
-        subject = subject_or_reason
+        if isinstance(found, str):
+            raise SandpiperError(found)
+        subject = found
     redact = Redactor(settings.list_secrets()).redact_data
     names = list_names(client, subject) if anonymise else {}
     recorder = Recorder(client, subject, Path(places[-1]), make_cleaner(redact, names))
-    recorder.record(verdict)
+    recorder.record(verdict or "unknown")
     for line in recorder.gaps:
         click.echo(f"not kept: {line}", err=True)
     click.echo(
         f"kept in {places[-1]}; now fill in {Path(places[-1]) / EXPECT}: `eval run` asks for it"
     )
-
-
-def _find_recorded(session: str, settings: Settings) -> tuple[Subject, str]:
-    """Return a stored session's subject, and its verdict or "unknown"."""
-    store = wiring.open_session_store(settings)
-    key, latest = find_latest(store, session)
-    context = load_turn(store, key, latest)
-    first = load_turn(store, key, 0) if latest else context
-    return context.subject, context.verdict or first.verdict or "unknown"
 
 
 # ---------------------------------------------------------------------------------------- results
@@ -247,12 +235,6 @@ def _load_results(path: Path | None) -> list[Played]:
     return played
 
 
-def _append_result(path: Path | None, played: Played) -> None:
-    if path is not None:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(played)) + "\n")
-
-
 def _print(played: Sequence[Played], form: str | None) -> None:
     if form == "json":
         print_json(scoring.make_json(played))
@@ -262,10 +244,3 @@ def _print(played: Sequence[Played], form: str | None) -> None:
         print_table([scoring.HEADER, *scoring.list_rows(played)])
         for line in scoring.list_wrong_runs(played):
             click.echo(f"not right: {one_line(line, _LONGEST)}")
-
-
-def _choose_status(played: Sequence[Played], left: int, min_right: float) -> int:
-    summaries = summarise_runs(played)
-    if any(each.right.hits < min_right * each.right.total for each in summaries):
-        return FAILED
-    return PARTIAL if left else DONE

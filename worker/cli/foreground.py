@@ -103,9 +103,22 @@ def format_event(event: RunEvent) -> Text:
             count = (f"iteration {iteration}", "bold")
             return Text.assemble(count, f" of at most {of}", (warned, "yellow"))
         case Answered():
-            return Text(_describe_answer(event), "dim")
+            usage = event.usage
+            cost = "cost unknown" if event.cost_usd is None else f"${event.cost_usd:.4f}"
+            return Text(
+                f"  model: {usage.input:,} tokens in ({usage.cached_share:.0%} cached), "
+                f"{usage.output:,} out, {event.context_share:.1%} of the context budget, {cost}, "
+                f"{event.seconds:.1f} s",
+                "dim",
+            )
         case ToolRan():
-            return _format_tool(event)
+            sizes = f"{event.size:,} bytes, {event.shown_bytes:,} shown to the model"
+            return Text.assemble(
+                ("  " + _shorten(event.call.name), "green"),
+                f" {_summarise_call(event.call)} ",
+                ("failed " if event.is_error else "", "red"),
+                (f"{sizes}, {event.seconds:.2f} s", "dim"),
+            )
         case TurnEnded(turn=turn, outcome=outcome, location=location):
             # The reason of a failed run follows as the command's last line.
             is_shown = outcome.reason and outcome.status is not Status.FAILED
@@ -113,26 +126,6 @@ def format_event(event: RunEvent) -> Text:
             return Text.assemble(
                 ("• ", "cyan"), f"turn {turn} {outcome.status}{why}, stored: {location}"
             )
-
-
-def _describe_answer(event: Answered) -> str:
-    usage = event.usage
-    cost = "cost unknown" if event.cost_usd is None else f"${event.cost_usd:.4f}"
-    return (
-        f"  model: {usage.input:,} tokens in ({usage.cached_share:.0%} cached), "
-        f"{usage.output:,} out, {event.context_share:.1%} of the context budget, {cost}, "
-        f"{event.seconds:.1f} s"
-    )
-
-
-def _format_tool(event: ToolRan) -> Text:
-    sizes = f"{event.size:,} bytes, {event.shown_bytes:,} shown to the model, {event.seconds:.2f} s"
-    return Text.assemble(
-        ("  " + _shorten(event.call.name), "green"),
-        f" {_summarise_call(event.call)} ",
-        ("failed " if event.is_error else "", "red"),
-        (sizes, "dim"),
-    )
 
 
 def _summarise_call(call: ToolCall) -> str:

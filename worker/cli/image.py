@@ -15,7 +15,7 @@ def command() -> None:
     """The image that sandboxes are made of (`build`)."""
 
 
-@command.command(short_help="Build the image, into the Docker engine.")
+@command.command("build", short_help="Build the image, into the Docker engine.")
 @click.option(
     "--tag",
     "name",
@@ -25,7 +25,7 @@ def command() -> None:
     help="What to call it; sandbox.image then names it.",
 )
 @click.option("--print-tag", is_flag=True, help="Print the tag of its content; build nothing.")
-def build(name: str, print_tag: bool) -> None:
+def _build(name: str, print_tag: bool) -> None:
     """Build the sandbox's image into the Docker engine (DOCKER_HOST), unless it is there.
 
     It needs no settings, no clone and no docker command. What it does is said on stderr; the last

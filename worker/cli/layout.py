@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 import click
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.panel import Panel
@@ -25,11 +25,6 @@ _WIDEST_TEXT = 100
 _HTML = re.compile(r"</?(?:details|summary|sub)>|<!--.{0,500}?-->", re.DOTALL)
 
 
-def cut_text(text: str, columns: int) -> str:
-    """Return `text` in at most this many columns; an ellipsis marks a cut."""
-    return text if cell_len(text) <= columns else set_cell_size(text, columns - 1).rstrip() + "…"
-
-
 def pad_text(text: str, columns: int) -> str:
     """Return `text` with blanks up to this many columns."""
     return text + " " * (columns - cell_len(text))
@@ -44,34 +39,29 @@ def print_table(rows: Sequence[Sequence[str]], fold: int | None = None) -> None:
     """
     cells = [[one_line(cell, _LONGEST) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
-    width = get_width()
+    width, console = get_width(), Console()
     over = 0 if width is None else sum(widths) + 2 * (len(widths) - 1) - width
     if over > 0 and fold is not None and widths[fold] - over >= _NARROWEST:
         widths[fold] -= over
     elif over > 0:
-        _print_paragraphs(cells)
+        head, *others = cells
+        title_width = max(map(cell_len, head))
+        for row in others:
+            for title, cell in zip(head, row, strict=True):
+                click.echo(f"{pad_text(title, title_width)}  {cell}")
+            click.echo()
         return
     for row in cells:
-        folded = [_fold_text(cell, size) for cell, size in zip(row, widths, strict=True)]
+        folded = [
+            [cell]
+            if cell_len(cell) <= size
+            else [line.plain.rstrip() for line in Text(cell).wrap(console, size, overflow="fold")]
+            for cell, size in zip(row, widths, strict=True)
+        ]
         for line in range(max(map(len, folded))):
             parts = [each[line] if line < len(each) else "" for each in folded]
             padded = map(pad_text, parts, widths)
             click.echo("  ".join(padded).rstrip())
-
-
-def _fold_text(text: str, columns: int) -> list[str]:
-    if cell_len(text) <= columns:
-        return [text]
-    return [line.plain.rstrip() for line in Text(text).wrap(Console(), columns, overflow="fold")]
-
-
-def _print_paragraphs(cells: Sequence[Sequence[str]]) -> None:
-    head, *rows = cells
-    title_width = max(map(cell_len, head))
-    for row in rows:
-        for title, cell in zip(head, row, strict=True):
-            click.echo(f"{pad_text(title, title_width)}  {cell}")
-        click.echo()
 
 
 def print_note(title: str, note: str) -> None:

@@ -30,20 +30,30 @@ Row = dict[str, Any]
 def command(context: click.Context) -> None:
     """The configured models (`list`), or what a provider serves (`discover`)."""
     if context.invoked_subcommand is None:
-        context.invoke(list_)
+        context.invoke(_list)
 
 
 @command.command("list", short_help="The configured models: levels, windows, prices.")
 @click.option("--all", "everything", is_flag=True, help="Every described model, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
-def list_(config: str | None, everything: bool = False, as_json: bool = False) -> None:
+def _list(config: str | None, everything: bool = False, as_json: bool = False) -> None:
     """The configured models: levels, windows, prices, what is assumed, what is unknown.
 
     Prices are dollars per million tokens. A * marks the level of a request that states none.
     """
     settings = wiring.load_settings(config, quiet=True)
-    rows = _make_rows(settings, everything, datetime.now(UTC).date())
+    known, day = wiring.build_catalogue(settings), datetime.now(UTC).date()
+    rows = list[Row]()
+    for each in wiring.list_chosen_models(settings):
+        row = _make_row(known, each.role, each.spec, each.level, day)
+        if refusal := wiring.explain_unpriced(settings, each.spec):
+            row["notes"].append(f"refused: {refusal}")
+        elif known.assumed_rate and not known.has_price(each.spec, day):
+            row["notes"].append("charged at limits.assumed_price")
+        rows.append(row)
+    if everything:
+        rows += [_make_row(known, "", name, "", day) for name in known.models]
     if as_json:
         print_json({"models": rows})
         return
@@ -53,11 +63,11 @@ def list_(config: str | None, everything: bool = False, as_json: bool = False) -
             click.echo(f"{row['model']}: {note}")
 
 
-@command.command(short_help="What PROVIDER serves, and the catalogue lacks.")
+@command.command("discover", short_help="What PROVIDER serves, and the catalogue lacks.")
 @click.argument("provider", default="")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
-def discover(config: str | None, provider: str, as_json: bool) -> None:
+def _discover(config: str | None, provider: str, as_json: bool) -> None:
     """Ask PROVIDER which models it serves; else the providers of all configured models.
 
     Prints what is served, what the catalogue does not describe, and what sandpiper.yaml may say of
@@ -81,16 +91,6 @@ def discover(config: str | None, provider: str, as_json: bool) -> None:
 # -------------------------------------------------------------------------------------------- list
 
 
-def _make_rows(settings: Settings, everything: bool, day: date) -> list[Row]:
-    known = wiring.build_catalogue(settings)
-    chosen = [(each.role, each.spec, each.level) for each in wiring.list_chosen_models(settings)]
-    others = [("", name, "") for name in known.models] if everything else []
-    rows = [_make_row(known, *each, day) for each in (*chosen, *others)]
-    for row in rows[: len(chosen)]:
-        row["notes"] += _describe_charge(settings, known, row["model"], day)
-    return rows
-
-
 def _make_row(known: Catalogue, role: str, spec: str, level: str, day: date) -> Row:
     entry = known.resolve_name(spec)
     info = known.get_info(spec, level)
@@ -109,54 +109,38 @@ def _make_row(known: Catalogue, role: str, spec: str, level: str, day: date) -> 
         ],
         "default_level": info.default_level,
         "temperature": info.takes_temperature,
-        "prices": [_make_price(rate) for rate in rates],
-        "notes": [*_describe_gaps(entry), *_describe_windows(entry), *_describe_steps(rates, day)],
+        "prices": [
+            {
+                "input": rate.input,
+                "cache_read": rate.read,
+                "cache_write": rate.write_5m,
+                "cache_write_1h": rate.write_1h,
+                "output": rate.output,
+                "above": rate.above_tokens,
+                "since": None if rate.valid_from == date.min else rate.valid_from.isoformat(),
+            }
+            for rate in rates
+        ],
+        "notes": list(_describe_entry(entry, rates, day)),
     }
 
 
-def _describe_charge(settings: Settings, known: Catalogue, spec: str, day: date) -> list[str]:
-    """Describe what is done about an unknown price."""
-    if refusal := wiring.explain_unpriced(settings, spec):
-        return [f"refused: {refusal}"]
-    charged = known.assumed_rate and not known.has_price(spec, day)
-    return ["charged at limits.assumed_price"] if charged else []
-
-
-def _make_price(rate: Rate) -> Row:
-    since = None if rate.valid_from == date.min else rate.valid_from.isoformat()
-    return {
-        "input": rate.input,
-        "cache_read": rate.read,
-        "cache_write": rate.write_5m,
-        "cache_write_1h": rate.write_1h,
-        "output": rate.output,
-        "above": rate.above_tokens,
-        "since": since,
-    }
-
-
-def _describe_gaps(entry: CatalogueEntry) -> Iterable[str]:
-    if not entry.name:
+def _describe_entry(entry: CatalogueEntry, rates: Sequence[Rate], day: date) -> Iterable[str]:
+    """Describe what is assumed or unknown of a model, its levels' windows, and each price but
+    today's of short requests."""
+    if entry.name:
+        if entry.is_assumed:
+            yield f"assumed to be like {entry.name}: window, price and levels"
+        elif entry.info.has_assumed_price:
+            yield "its price is assumed: that of a similar model"
+        missing = [("price", entry.info.rates), ("levels", entry.info.levels)]
+        if unknown := [name for name, value in missing if not value]:
+            yield f"unknown: {', '.join(unknown)}"
+    else:
         window = f"{entry.info.window:,} tokens of window are assumed"
         yield f"not described: {window}, its cost is unknown"
-        return
-    if entry.is_assumed:
-        yield f"assumed to be like {entry.name}: window, price and levels"
-    elif entry.info.has_assumed_price:
-        yield "its price is assumed: that of a similar model"
-    missing = [("price", entry.info.rates), ("levels", entry.info.levels)]
-    if unknown := [name for name, value in missing if not value]:
-        yield f"unknown: {', '.join(unknown)}"
-
-
-def _describe_windows(entry: CatalogueEntry) -> Iterable[str]:
-    own = [each for each in entry.info.levels if each.window]
-    if own:
+    if own := [each for each in entry.info.levels if each.window]:
         yield "window at " + ", ".join(f"{each.name}: {each.window:,}" for each in own)
-
-
-def _describe_steps(rates: Sequence[Rate], day: date) -> Iterable[str]:
-    """Describe each price, except today's price of short requests."""
     for rate in rates:
         when = f"from {rate.valid_from}" if rate.valid_from > day else ""
         size = f"above {rate.above_tokens:,} tokens" if rate.above_tokens else ""
@@ -171,22 +155,19 @@ def _format_row(row: Row) -> tuple[str, ...]:
         for each in row["levels"]
     ]
     window = "unknown" if row["window"] is None else f"{row['window']:,}"
+    price = "unknown"
+    if row["prices"]:
+        first = row["prices"][0]
+        price = _format_dollars((first["input"], first["cache_read"], first["output"]))
+        price += " ?" if row["price_assumed"] else ""
     return (
         row["role"] or "-",
         row["model"],
         row["level"] or "-",
         window + (" ?" if row["assumed"] else ""),
-        _format_price(row),
+        price,
         " ".join(levels) or "unknown",
     )
-
-
-def _format_price(row: Row) -> str:
-    if not row["prices"]:
-        return "unknown"
-    first = row["prices"][0]
-    amounts = (first["input"], first["cache_read"], first["output"])
-    return _format_dollars(amounts) + (" ?" if row["price_assumed"] else "")
 
 
 def _format_dollars(amounts: Iterable[float | None]) -> str:
@@ -230,7 +211,16 @@ def _print_json(comparisons: Sequence[Comparison], failures: dict[str, str]) -> 
     providers = [
         {
             "provider": each.provider,
-            "served": [_make_served_row(model, state) for state, model in _list_states(each)],
+            "served": [
+                {
+                    "id": model.id,
+                    "state": state,
+                    "window": model.window or None,
+                    "max_output": model.max_output or None,
+                    "levels": list(model.levels),
+                }
+                for state, model in _list_states(each)
+            ],
             "unusable_ids": each.unusable_ids,
         }
         for each in comparisons
@@ -239,40 +229,29 @@ def _print_json(comparisons: Sequence[Comparison], failures: dict[str, str]) -> 
     print_json({"providers": providers, "failures": failures, "entries": entries})
 
 
-def _make_served_row(model: ServedModel, state: str) -> Row:
-    return {
-        "id": model.id,
-        "state": state,
-        "window": model.window or None,
-        "max_output": model.max_output or None,
-        "levels": list(model.levels),
-    }
-
-
 def _print_comparisons(comparisons: Sequence[Comparison]) -> None:
     for each in comparisons:
-        click.echo(_format_summary(each))
-        rows = [_format_served(model, state) for state, model in _list_states(each)]
+        parts = [f"{each.provider}: {len(each.all_models)} models served"]
+        if each.missing_models:
+            parts.append(f"{len(each.missing_models)} not in the catalogue")
+        if each.differing_models:
+            parts.append(f"{len(each.differing_models)} not as the catalogue says")
+        if each.unusable_ids:
+            parts.append(f"{each.unusable_ids} left out, for their ids cannot be used")
+        click.echo(", ".join(parts))
+        rows = [
+            (
+                model.id,
+                state,
+                f"{model.window:,}" if model.window else "",
+                f"{model.max_output:,}" if model.max_output else "",
+                " ".join(model.levels),
+            )
+            for state, model in _list_states(each)
+        ]
         if rows:
             print_table([_SERVED_HEADER, *rows], fold=4)
         click.echo()
     if entries := format_entries(comparisons):
         click.echo("# For sandpiper.yaml. No provider states prices: add input and output.")
         click.echo(entries)
-
-
-def _format_summary(comparison: Comparison) -> str:
-    parts = [f"{comparison.provider}: {len(comparison.all_models)} models served"]
-    if comparison.missing_models:
-        parts.append(f"{len(comparison.missing_models)} not in the catalogue")
-    if comparison.differing_models:
-        parts.append(f"{len(comparison.differing_models)} not as the catalogue says")
-    if comparison.unusable_ids:
-        parts.append(f"{comparison.unusable_ids} left out, for their ids cannot be used")
-    return ", ".join(parts)
-
-
-def _format_served(model: ServedModel, state: str) -> tuple[str, ...]:
-    window = f"{model.window:,}" if model.window else ""
-    output = f"{model.max_output:,}" if model.max_output else ""
-    return model.id, state, window, output, " ".join(model.levels)

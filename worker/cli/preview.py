@@ -49,9 +49,11 @@ def command(log: Path, green: Path | None, limit: int, as_json: bool) -> None:
     """
     if log == _STDIN == green:
         raise click.UsageError("only one of the two logs can be standard input")
-    with _translate_errors():
+    try:
         passed = _read_pieces(green) if green else None
         shown = preview_trace(_read_pieces(log), limit, passed)
+    except (OSError, EOFError, zlib.error) as error:
+        raise SandpiperError(f"cannot read the log: {error}") from error
     if as_json:
         print_json({"log": str(log), "green": str(green) if green else None, "preview": shown})
     else:
@@ -77,11 +79,3 @@ def _open_log(path: Path) -> Iterator[IO[bytes]]:
         shutil.copyfileobj(sys.stdin.buffer, kept)
         kept.seek(0)
         yield kept
-
-
-@contextmanager
-def _translate_errors() -> Iterator[None]:
-    try:
-        yield
-    except (OSError, EOFError, zlib.error) as error:
-        raise SandpiperError(f"cannot read the log: {error}") from error

@@ -58,21 +58,15 @@ def command(
     """Receive GitLab's webhooks at POST /webhooks/gitlab."""
     settings = wiring.load_settings(config)
     with closing(wiring.bind_port(host, port)) as taken:
-        _serve(settings, taken, concurrency, metrics_port)
-
-
-def _serve(
-    settings: Settings, taken: socket.socket, concurrency: int, metrics_port: int | None
-) -> None:
-    watched = wiring.build_telemetry(settings)
-    run_receiver(
-        settings,
-        lambda: wiring.build_deps(settings, watched=watched),
-        taken,
-        concurrency,
-        watched,
-        metrics_port if settings.metrics.enabled else 0,
-    )
+        watched = wiring.build_telemetry(settings)
+        run_receiver(
+            settings,
+            lambda: wiring.build_deps(settings, watched=watched),
+            taken,
+            concurrency,
+            watched,
+            metrics_port if settings.metrics.enabled else 0,
+        )
 
 
 def run_receiver(
@@ -183,18 +177,14 @@ def serve_embedded(
         came = opened.enter_context(watch_signals(stop, remove))
         opened.enter_context(process.run_embedded_worker(celery, concurrency=1, late=end_late))
         thread.start()
-        _wait_for_start(server)
+        deadline = time.monotonic() + _START_SECONDS
+        while not server.started:
+            if time.monotonic() > deadline:
+                raise SandpiperError("the receiver did not start")
+            time.sleep(0.01)
         host, port = server.servers[0].sockets[0].getsockname()
         try:
             yield f"http://{host}:{port}"
         finally:
             server.should_exit = True
             thread.join(10)
-
-
-def _wait_for_start(server: uvicorn.Server) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while not server.started:
-        if time.monotonic() > deadline:
-            raise SandpiperError("the receiver did not start")
-        time.sleep(0.01)

@@ -1,13 +1,14 @@
 """`sandpiper sessions`: lists and shows stored sessions, and facts remembered about a project."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import click
+from rich.cells import cell_len, set_cell_size
 
 from worker import wiring
-from worker.cli.layout import cut_text, pad_text, print_note
+from worker.cli.layout import pad_text, print_note
 from worker.cli.stored_sessions import (
     Row,
     complete_session,
@@ -19,16 +20,15 @@ from worker.cli.stored_sessions import (
     read_rows,
 )
 from worker.cli.terminal import get_width, print_json
-from worker.conversation.context import NO_OUTCOME, Context, SessionKey
+from worker.conversation.context import NO_OUTCOME, Context
 from worker.conversation.messages import Assistant, Message, ToolResult, User
 from worker.errors import SandpiperError
 from worker.safety.untrusted import one_line, parse_object, visible
 from worker.sessions import recent
 from worker.sessions.recent import RecentTurns
-from worker.sessions.store import SessionStore
 from worker.turns.stored_turns import load_turn, read_turn
 from worker.verdict import aftermath
-from worker.verdict.project_memory import Fact, load_facts
+from worker.verdict.project_memory import load_facts
 from worker.verdict.verdict import Verdict
 
 _SHORT_ID = 8
@@ -58,7 +58,7 @@ def command() -> None:
 @click.option("--all", "everything", is_flag=True, help="Every stored session, read one by one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.pass_obj
-def list_(config: str | None, limit: int, project: str, everything: bool, as_json: bool) -> None:
+def _list(config: str | None, limit: int, project: str, everything: bool, as_json: bool) -> None:
     """Stored sessions, one line each, the newest first: what was found, and of what.
 
     Times are UTC. On a terminal, ids and titles are cut to its width; `sessions show` takes the
@@ -85,11 +85,11 @@ def list_(config: str | None, limit: int, project: str, everything: bool, as_jso
         click.echo("sandpiper: there are more: --limit N, or --all", err=True)
 
 
-@command.command()
+@command.command("show")
 @click.argument("session", shell_complete=complete_session)
 @click.option("--json", "as_json", is_flag=True, help="The stored context.json itself: all of it.")
 @click.pass_obj
-def show(config: str | None, session: str, as_json: bool) -> None:
+def _show(config: str | None, session: str, as_json: bool) -> None:
     """The notes of SESSION, and who said what.
 
     SESSION is an id, or a beginning of one that no other id has.
@@ -101,32 +101,51 @@ def show(config: str | None, session: str, as_json: bool) -> None:
         return
     turns = [turn for number in range(latest) if (turn := read_turn(store, key, number))]
     context = load_turn(store, key, latest)
-    for line in format_facts(_list_facts(context, find_verdict([*turns, context]))):
-        click.echo(line)
+    facts = [
+        (name, one_line(text, _LONGEST_LINE))
+        for name, text in _list_facts(context, find_verdict([*turns, context]))
+        if text
+    ]
+    width = max(len(name) for name, _ in facts)
+    for name, text in facts:
+        click.echo(f"{name:<{width}}  {text}")
     click.echo(f"stored: {store.describe_location(key, latest)}")
-    for line in _describe_aftermath(store, key, latest):
-        click.echo(line)
+    for number in range(latest + 1):
+        after = aftermath.load_aftermath(store.read_aftermath(key, number))
+        feedback = aftermath.load_feedback(store.read_feedback(key, number))
+        for line in aftermath.describe_aftermath(feedback, after):
+            click.echo(f"turn {number}: {line}")
     click.echo()
     for turn in (*turns, context):
         if turn.note_text:
             print_note(
                 "The note" if turn.turn == 0 else f"The note of turn {turn.turn}", turn.note_text
             )
-    for paragraph in format_messages(context.messages):
-        click.echo(f"{paragraph}\n")
-    click.echo(format_totals(context))
+    for number, message in enumerate(context.messages):
+        for line in _format_message(message, "user" if number else "sandpiper"):
+            click.echo(line)
+        click.echo()
+    click.echo(_format_totals(context))
 
 
-@command.command(short_help="The confirmed facts of PROJECT.")
+@command.command("memory", short_help="The confirmed facts of PROJECT.")
 @click.argument("project")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.pass_obj
-def memory(config: str | None, project: str, as_json: bool) -> None:
+def _memory(config: str | None, project: str, as_json: bool) -> None:
     """What is remembered of PROJECT (its id or path): confirmed facts, the newest first."""
     store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
-    facts = load_facts(store.known_failures.read_memory(_find_project(store.recent_turns, project)))
+    number = _find_project(store.recent_turns, project)
+    facts = load_facts(store.known_failures.read_memory(number))
     for fact in facts:
-        _print_fact(fact, as_json)
+        newest = fact.sources[0]
+        if as_json:
+            sources = [f"!{each.mr_iid}/{each.session_id}" for each in fact.sources]
+            row = {"date": fact.day, "fact": fact.text, "count": fact.count, "sources": sources}
+            print_json(row, indent=None)
+            continue
+        times = f"  {fact.count} times" if fact.count > 1 else ""
+        click.echo(f"{fact.day}  {fact.text}  !{newest.mr_iid}  {newest.session_id}{times}")
     if not facts:
         click.echo(f"sandpiper: nothing is remembered of {project}", err=True)
 
@@ -139,26 +158,6 @@ def _find_project(turns: RecentTurns, project: str) -> int:
         if row.project == project:
             return key.project_id
     raise SandpiperError(f"no stored turn is of a project {project!r}; give its id")
-
-
-def _print_fact(fact: Fact, as_json: bool) -> None:
-    newest = fact.sources[0]
-    if as_json:
-        sources = [f"!{each.mr_iid}/{each.session_id}" for each in fact.sources]
-        row = {"date": fact.day, "fact": fact.text, "count": fact.count, "sources": sources}
-        print_json(row, indent=None)
-        return
-    times = f"  {fact.count} times" if fact.count > 1 else ""
-    click.echo(f"{fact.day}  {fact.text}  !{newest.mr_iid}  {newest.session_id}{times}")
-
-
-def _describe_aftermath(store: SessionStore, key: SessionKey, latest: int) -> Iterator[str]:
-    """Describe what happened after each turn's note."""
-    for turn in range(latest + 1):
-        after = aftermath.load_aftermath(store.read_aftermath(key, turn))
-        feedback = aftermath.load_feedback(store.read_feedback(key, turn))
-        for line in aftermath.describe_aftermath(feedback, after):
-            yield f"turn {turn}: {line}"
 
 
 def _list_cells(row: Row, *, is_short: bool) -> tuple[str, ...]:
@@ -183,12 +182,15 @@ def _format_line(cells: Sequence[str], width: int | None) -> str:
     *cells, last = [one_line(cell, 500) for cell in cells]
     columns = _COLUMNS if width is None else _TERMINAL_COLUMNS
     line = "".join(f"{pad_text(cell, size)}  " for cell, size in zip(cells, columns, strict=True))
-    return line + (last if width is None else cut_text(last, max(10, width - len(line))))
+    room = None if width is None else max(10, width - len(line))
+    if room is None or cell_len(last) <= room:
+        return line + last
+    return line + set_cell_size(last, room - 1).rstrip() + "…"
 
 
 def _list_facts(context: Context, verdict: str) -> list[tuple[str, str]]:
-    """Return the named facts of a session."""
-    subject = context.subject
+    """Return the facts of a session by their names, "" for those that are unknown."""
+    subject, outcome = context.subject, context.outcome or NO_OUTCOME
     return [
         ("session", context.session_id),
         ("merge request", f"{subject.project}!{subject.mr_iid} {subject.title}"),
@@ -196,7 +198,7 @@ def _list_facts(context: Context, verdict: str) -> list[tuple[str, str]]:
         ("pipeline", f"{subject.pipeline_id} {subject.pipeline_web_url}"),
         ("began", format_time(context.turn_usage.started_at).replace("T", " ")),
         ("verdict", verdict or "-"),
-        ("state", format_end(context)),
+        ("state", ": ".join(filter(None, (outcome.status.value, outcome.reason)))),
         ("dry run", "nothing of it was posted" if context.began_dry else ""),
         ("turns", str(context.turn + 1)),
         ("model", context.model),
@@ -220,19 +222,7 @@ _MOST_LINES = 8
 _INDENT = "  "
 
 
-def format_facts(fields: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield an aligned line for each named fact that is known."""
-    known = [(name, one_line(text, _LONGEST_LINE)) for name, text in fields if text]
-    width = max((len(name) for name, _ in known), default=0)
-    yield from (f"{name:<{width}}  {text}" for name, text in known)
-
-
-def format_cost(cost_usd: float | None) -> str:
-    """Write dollars; an unknown price is said to be one."""
-    return "cost unknown" if cost_usd is None else f"${cost_usd:.4f}"
-
-
-def format_totals(context: Context) -> str:
+def _format_totals(context: Context) -> str:
     """Write a session's steps, tokens and cost on one line."""
     steps = sum(not call.task for call in context.calls)
     helps = len(context.calls) - steps
@@ -242,7 +232,7 @@ def format_totals(context: Context) -> str:
         + (f" and {_count(helps, 'question')} to the helper" if helps else ""),
         f"{used.input:,} tokens in ({used.cached_share:.0%} cached)",
         f"{used.output:,} out",
-        format_cost(context.cost_usd),
+        "cost unknown" if context.cost_usd is None else f"${context.cost_usd:.4f}",
     ]
     return ", ".join(parts)
 
@@ -251,19 +241,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def format_end(context: Context) -> str:
-    """Write how the newest turn ended."""
-    outcome = context.outcome or NO_OUTCOME
-    return f"{outcome.status.value}: {outcome.reason}" if outcome.reason else outcome.status.value
-
-
-def format_messages(messages: Iterable[Message]) -> Iterator[str]:
-    """Yield a paragraph for each message: who speaks, and below it what."""
-    for number, message in enumerate(messages):
-        yield "\n".join(_format_message(message, "user" if number else "sandpiper"))
-
-
 def _format_message(message: Message, user: str) -> Iterator[str]:
+    """Yield who speaks, and below it what."""
     match message:
         case User(text):
             # The human's question is at the end of what we say.
@@ -273,8 +252,13 @@ def _format_message(message: Message, user: str) -> Iterator[str]:
             yield "model:"
             yield from _indent(_clip_text(text))
             for call in calls:
-                arguments = one_line(_format_arguments(call.arguments), _LONGEST_ARGUMENTS)
-                yield f"{_INDENT}→ {_clean_name(call.name)} {arguments}".rstrip()
+                fields = parse_object(call.arguments)
+                # What is no JSON object is shown as it came.
+                given = "" if call.arguments.strip() == "{}" else call.arguments
+                if fields:
+                    given = " ".join(f"{key}={_format_value(fields[key])}" for key in fields)
+                shown = one_line(given, _LONGEST_ARGUMENTS)
+                yield f"{_INDENT}→ {_clean_name(call.name)} {shown}".rstrip()
         case ToolResult():
             failed = " (failed)" if message.is_error else ""
             yield f"{_clean_name(message.name)}{failed}:"
@@ -283,14 +267,6 @@ def _format_message(message: Message, user: str) -> Iterator[str]:
 
 def _clean_name(name: str) -> str:
     return one_line(click.unstyle(name), _LONGEST_LINE)
-
-
-def _format_arguments(arguments: str) -> str:
-    """Write the arguments of a call as `name=value`; as they came if they are no JSON object."""
-    fields = parse_object(arguments)
-    if not fields:
-        return "" if arguments.strip() == "{}" else arguments
-    return " ".join(f"{name}={_format_value(value)}" for name, value in fields.items())
 
 
 def _preview_result(content: str) -> Iterator[str]:

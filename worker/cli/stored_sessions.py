@@ -53,23 +53,26 @@ def read_rows(store: SessionStore, listed: Iterable[Listed], path: str = "") -> 
         except StoreError as error:
             if error.transient:
                 raise
-            yield _make_damaged_row(key, error)
+            known = {"session": key.session_id, "mr": f"{key.project_id}!{key.mr_iid}"}
+            nothing = dict.fromkeys(("pipeline", "turns", "model", "cost_usd", "date"))
+            empty = {"verdict": "", "title": "", "dry_run": False, "url": ""}
+            yield {**known, **nothing, **empty, "status": "damaged", "reason": str(error)}
             continue
         if context is None:
             if newest is not None and is_running and recent.matches_project(path, newest.project):
                 yield _make_running_row(newest)
         elif recent.matches_project(path, context.subject.project):
-            row = _make_row(key, context, _find_former_verdict(store, key, context))
+            verdict = context.verdict
+            # The newest look at the failure has one if a reply does not.
+            if (
+                not verdict
+                and not context.is_look
+                and (look := read_turn(store, key, context.look))
+            ):
+                verdict = look.verdict
+            row = _make_row(key, context, verdict)
             is_ahead = newest is not None and newest.turn > context.turn
             yield row | {"status": recent.RUNNING} if is_running and is_ahead else row
-
-
-def _find_former_verdict(store: SessionStore, key: SessionKey, context: Context) -> str:
-    """Return the verdict of the newest look at the failure, if the newest turn has none."""
-    if context.verdict or context.is_look:
-        return context.verdict
-    look = read_turn(store, key, context.look)
-    return look.verdict if look else ""
 
 
 def find_sessions(
@@ -147,13 +150,6 @@ def _make_running_row(row: recent.Row) -> Row:
     }
 
 
-def _make_damaged_row(key: SessionKey, error: StoreError) -> Row:
-    known = {"session": key.session_id, "mr": f"{key.project_id}!{key.mr_iid}"}
-    nothing = dict.fromkeys(("pipeline", "turns", "model", "cost_usd", "date"))
-    empty = {"verdict": "", "title": "", "dry_run": False, "url": ""}
-    return {**known, **nothing, **empty, "status": "damaged", "reason": str(error)}
-
-
 def format_time(at: float) -> str:
     """Write epoch seconds as UTC; "" for what is no time, as a stored number may be."""
     try:
@@ -174,7 +170,12 @@ def complete_session(
     """Offer the newest sessions, each with its merge request."""
     found: list[CompletionItem] = []
     with suppress(SandpiperError, OSError):
-        found += islice(_find_sessions(_load_settings(context), incomplete), _MOST)
+        store = wiring.open_session_store(_load_settings(context))
+        listed = find_sessions(store, store.recent_turns)
+        offered = (each for each in listed if each[0].session_id.startswith(incomplete))
+        for key, row in islice(offered, _MOST):
+            about = f"{row.project}!{row.mr_iid} {row.title}" if row else ""
+            found.append(CompletionItem(key.session_id, help=one_line(about, _LONGEST) or None))
     return found
 
 
@@ -191,11 +192,3 @@ def complete_model(
 def _load_settings(context: click.Context) -> Settings:
     # While a shell completes, no command runs that would hand on what --config says.
     return wiring.load_settings(context.find_root().params.get("config"), quiet=True)
-
-
-def _find_sessions(settings: Settings, incomplete: str) -> Iterator[CompletionItem]:
-    store = wiring.open_session_store(settings)
-    for key, row in find_sessions(store, store.recent_turns):
-        if key.session_id.startswith(incomplete):
-            about = f"{row.project}!{row.mr_iid} {row.title}" if row else ""
-            yield CompletionItem(key.session_id, help=one_line(about, _LONGEST) or None)

@@ -15,7 +15,7 @@ from worker.jobs.repair import heal_notes, resume_abandoned
 from worker.jobs.retention import list_expired, remove_expired
 from worker.jobs.verdict_days import count_ended_days
 from worker.settings import Settings
-from worker.turns.parts import Attempt, Deps
+from worker.turns.parts import Attempt
 
 
 @click.command()
@@ -109,7 +109,10 @@ def _sweep(
 
     def begin(trigger: Trigger) -> None:
         if runs_here:
-            _run(trigger, deps)
+            try:
+                delivery.run_trigger(trigger, deps, Attempt())
+            except SandpiperError as error:
+                click.echo(f"trigger {trigger_id(trigger)}: {error}", err=True)
         elif not dry_run:
             queue(trigger)
 
@@ -158,10 +161,3 @@ def _show_parked(settings: Settings, retry: str, tell: _Teller) -> None:
         app.build_app(settings, lambda: deps).consumer.accept_trigger(trigger)
         next_ = "queued"
     tell("retried", f"trigger {retry}: {next_}", trigger=retry)
-
-
-def _run(trigger: Trigger, deps: Deps) -> None:
-    try:
-        delivery.run_trigger(trigger, deps, Attempt())
-    except SandpiperError as error:
-        click.echo(f"trigger {trigger_id(trigger)}: {error}", err=True)

@@ -37,12 +37,6 @@ class StoppedBySignal(KeyboardInterrupt):
         self.number = number
 
 
-def get_exit_status(stopped: KeyboardInterrupt) -> int:
-    """Return the exit status by which a shell tells that a signal has ended a command."""
-    number = stopped.number if isinstance(stopped, StoppedBySignal) else signal.SIGINT
-    return 128 + number
-
-
 @contextmanager
 def watch_signals(stop: Callable[[int], None], remove: Callable[[], None]) -> Iterator[list[int]]:
     """Within the block, the first signal calls `stop` with its number; it may raise, in the main

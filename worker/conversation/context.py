@@ -9,7 +9,7 @@ from worker.conversation.folds import Fold
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolResult, ToolSpec, Usage
 from worker.conversation.tiers import ReplyModel, TierChoice
-from worker.safety.redaction_counts import Counts
+from worker.safety.redacted_values import Counts
 from worker.stored_keys import KEY
 from worker.verdict.jobs import Survey
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from worker.conversation.context import Context, NoteRef, Outcome, Subject
 from worker.conversation.messages import ToolCall, Usage
 from worker.conversation.triggers import Trigger
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 from worker.verdict.aftermath import Label
 from worker.verdict.finding import Finding
 

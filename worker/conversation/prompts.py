@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from worker.conversation.limits import Spending, find_budget
 from worker.conversation.questions import read_parts
 from worker.logs.preview import clip_bytes
-from worker.safety.marker import MARKER
+from worker.safety.markdown import MARKER
 from worker.safety.untrusted import one_line, visible
 from worker.settings.models import Signal
 

@@ -1,6 +1,6 @@
 """Reads a reply: whether it only gives thanks, what it needs, and its parts. Pure.
 
-A comment that only says thanks consists of known phrases (`acknowledgement_phrases`): a question
+A comment that only says thanks consists of known phrases (`phrases.toml`): a question
 that is mistaken for thanks would get no answer, one that is not recognised gets the model's. For
 work a sandbox starts at once, for a question at the first tool call; confusing the two costs a
 short wait, or a container that nobody uses. The model is given a list of a question's parts, which
@@ -8,11 +8,12 @@ is read back when there is an answer, so that a worker that takes over finds the
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
+from functools import cache
 from unicodedata import category, normalize
 
-from worker.conversation.acknowledgement_phrases import BESIDE, THANKS
+from worker.conversation.phrases import list_phrases
 from worker.safety.sentences import split_clauses, split_sentences
 from worker.safety.untrusted import one_line
 
@@ -113,29 +114,13 @@ def _fold_letters(text: str) -> str:
     return "".join(each for each in apart if category(each) != "Mn")
 
 
-def _compile_phrases(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+@cache
+def _compile_phrases(table: str) -> tuple[re.Pattern[str], ...]:
     """Compile each phrase by itself, so that a shorter one hides no longer one. None ends within a
     word, but Chinese and Japanese have no spaces between phrases."""
     return tuple(
-        re.compile(rf"(?:{_fold_letters(phrase)})(?![a-zа-я0-9])")
-        for pattern in patterns
-        for phrase in _split_alternatives(pattern)
+        re.compile(rf"(?:{_fold_letters(phrase)})(?![a-zа-я0-9])") for phrase in list_phrases(table)
     )
-
-
-def _split_alternatives(pattern: str) -> Iterator[str]:
-    """Yield the alternatives of a pattern that stand outside of its groups."""
-    start = depth = 0
-    for at, sign in enumerate(pattern):
-        depth += (sign == "(") - (sign == ")")
-        if sign == "|" and not depth:
-            yield pattern[start:at]
-            start = at + 1
-    yield pattern[start:]
-
-
-_ENOUGH = _compile_phrases(each for patterns in THANKS.values() for each in patterns)
-_BESIDE = _compile_phrases(BESIDE)
 
 
 def is_acknowledgement(text: str) -> bool:
@@ -165,8 +150,8 @@ def _consists_of_phrases(words: str, *, thanked: bool) -> bool:
             if (start, enough) not in reached:
                 continue
             begin = start + (words[start] == " ")
-            for phrases, is_enough in ((_ENOUGH, True), (_BESIDE, False)):
-                found = filter(None, (each.match(words, begin) for each in phrases))
+            for table, is_enough in (("thanks", True), ("beside", False)):
+                found = filter(None, (each.match(words, begin) for each in _compile_phrases(table)))
                 reached |= {(each.end(), enough or is_enough) for each in found}
     return (len(words), True) in reached
 

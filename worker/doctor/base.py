@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -213,7 +213,8 @@ def run_checks(
     for check, future in running:
         wait([future], max(0.0, until - time.monotonic()))
         for line in _list_lines(check, future, limit):
-            lines.append((check, _clean_line(line, redact)))
+            finding, advice = (_clean_text(text, redact) for text in (line.finding, line.advice))
+            lines.append((check, replace(line, finding=finding, advice=advice)))
             tell(*lines[-1])
     pool.shutdown(wait=False, cancel_futures=True)
     return Report(lines, any(not future.done() for _, future in running))
@@ -233,24 +234,15 @@ def _list_lines(check: Check, future: "Future[list[Line]]", limit: float) -> Ite
         advice = "see whether what it asks is up, and reachable from here"
         yield report_failed(check.name, f"no answer within {limit:g} s", advice)
     elif error := future.exception():
-        yield report_failed(check.name, f"the check itself failed: {_name_bug(error)}")
+        # A bug is named with the line of code that raised it.
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        bug = f"{type(error).__name__}: {error}{where}"
+        yield report_failed(check.name, f"the check itself failed: {bug}")
     else:
         yield from future.result()
-
-
-def _clean_line(line: Line, redact: Callable[[str], str]) -> Line:
-    return Line(
-        line.name, line.status, _clean_text(line.finding, redact), _clean_text(line.advice, redact)
-    )
 
 
 def _clean_text(text: str, redact: Callable[[str], str]) -> str:
     flat = " ".join(redact(text[:4000]).split())
     return "".join(char if char.isprintable() else "�" for char in flat)[:1000]
-
-
-def _name_bug(error: BaseException) -> str:
-    """Describe an unexpected exception, with the line of code that raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from worker.errors import SandpiperError
 from worker.gitlab.client import (
@@ -101,11 +100,6 @@ class Client:
 def list_objects(value: object) -> Iterator[Json]:
     """Yield the objects of a JSON list."""
     return (each for each in (value if isinstance(value, list) else []) if isinstance(each, dict))
-
-
-def encode_path(path: str) -> str:
-    """Encode a project's or group's path as one segment of a URL."""
-    return quote(path, safe="")
 
 
 @dataclass(frozen=True, slots=True)

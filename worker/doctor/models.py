@@ -19,7 +19,6 @@ from worker.doctor.base import (
     report_warning,
 )
 from worker.errors import ModelError, SandpiperError
-from worker.models.discovery import Comparison
 
 PATIENCE = 15.0
 """Seconds for one model's answer."""
@@ -125,14 +124,13 @@ def _compare_list(listed: ModelList, candidates: Sequence[Candidate]) -> list[Li
         )
         for model in sorted(smaller)
     ]
-    return lines or [report_good("served", _describe_list(comparison))]
-
-
-def _describe_list(comparison: Comparison) -> str:
-    count, missing = len(comparison.all_models), comparison.missing_models
+    if lines:
+        return lines
+    missing, described = comparison.missing_models, "the catalogue describes all"
+    if missing:
+        names = ", ".join(each.id for each in missing[:_NAMED])
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        described = f"the catalogue does not describe {names}{more}"
+    count = len(comparison.all_models)
     finding = f"{comparison.provider} lists {count} models, those configured among them"
-    if not missing:
-        return f"{finding}; the catalogue describes all"
-    names = ", ".join(each.id for each in missing[:_NAMED])
-    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-    return f"{finding}; the catalogue does not describe {names}{more}"
+    return [report_good("served", f"{finding}; {described}")]

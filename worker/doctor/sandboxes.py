@@ -108,8 +108,7 @@ def check_hardening(installation: Installation) -> Iterator[Line]:
     what = "bubblewrap" if chosen.driver == "bubblewrap" else chosen.image
     yield report_good("sandbox", f"{what} starts, and runs commands")
     faults = [
-        *_find_isolation_faults(report, has_network=chosen.driver == "kubernetes"),
-        *_find_rights_faults(report),
+        *_find_rights_faults(installation, report),
         *_find_host_faults(installation, report),
     ]
     for finding in faults:
@@ -138,16 +137,14 @@ def _look_inside(sandbox: Sandbox) -> Mapping[str, Any]:
     return report if isinstance(report, dict) else {}
 
 
-def _find_isolation_faults(report: Mapping[str, Any], *, has_network: bool) -> Iterator[str]:
-    """Yield faults of network isolation. A pod has an interface, but a policy must close it."""
+def _find_rights_faults(installation: Installation, report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield faults of the network's isolation, and of what commands may do."""
     interfaces = [each for each in _get_list(report, "interfaces") if each != "lo"]
-    if interfaces and not has_network:
+    # A pod has an interface, but a policy must close it.
+    if interfaces and installation.settings.sandbox.driver != "kubernetes":
         yield f"there is a network interface ({', '.join(map(str, interfaces))})"
     if report.get("reaches"):
         yield f"{report['reaches']} can be reached over the network"
-
-
-def _find_rights_faults(report: Mapping[str, Any]) -> Iterator[str]:
     if not report.get("uid") or not report.get("gid"):
         yield "commands run as root"
     value = report.get("status")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import all_suffixes
-from importlib.metadata import Distribution, distributions
+from importlib.metadata import distributions
 from pathlib import Path
 
 from worker import DISTRIBUTION
@@ -37,10 +37,21 @@ def find_shadows(import_path: Sequence[str], home: Path = HOME) -> Iterator[Shad
             if folder == home:
                 is_first = False
             elif other := _find_module(folder, name):
-                yield _describe_shadow(name, other, hides_ours=is_first)
+                if is_first:
+                    finding = f"Python takes {other} for Sandpiper's `{name}`"
+                    advice = f"take {other.parent} out of PYTHONPATH, or {_OWN}"
+                else:
+                    finding = f"Sandpiper's `{name}` hides another one from Python: {other}"
+                    advice = f"if that is needed, {_OWN}"
+                yield Shadow(finding, advice, is_first)
     for owner in distributions(path=list(dict.fromkeys(import_path))):
-        if names := _list_shared(owner, home):
-            yield _describe_mixture(names, owner)
+        is_here = Path(str(owner.locate_file(""))).resolve() == home
+        if owner.name != DISTRIBUTION and is_here:
+            tops = {file.parts[0] for file in owner.files or () if len(file.parts) > 1}
+            if names := " and ".join(f"`{name}`" for name in NAMES if name in tops):
+                installed = f"{owner.name} {owner.version}"
+                finding = f"{installed} has put files of its own into Sandpiper's {names}"
+                yield Shadow(finding, f"uninstall both, then {_OWN}", False)
 
 
 def explain_import_error(error: ImportError) -> str:
@@ -58,27 +69,3 @@ def _find_module(folder: Path, name: str) -> Path | None:
             if file.is_file():
                 return file.parent if file.parent != folder else file
     return None
-
-
-def _describe_shadow(name: str, other: Path, *, hides_ours: bool) -> Shadow:
-    if not hides_ours:
-        finding = f"Sandpiper's `{name}` hides another one from Python: {other}"
-        return Shadow(finding, f"if that is needed, {_OWN}", False)
-    finding = f"Python takes {other} for Sandpiper's `{name}`"
-    advice = f"take {other.parent} out of PYTHONPATH, or {_OWN}"
-    return Shadow(finding, advice, True)
-
-
-def _list_shared(owner: Distribution, home: Path) -> list[str]:
-    """List our packages of which another distribution has installed files."""
-    if owner.name == DISTRIBUTION or Path(str(owner.locate_file(""))).resolve() != home:
-        return []
-    tops = {file.parts[0] for file in owner.files or () if len(file.parts) > 1}
-    return [name for name in NAMES if name in tops]
-
-
-def _describe_mixture(names: Sequence[str], owner: Distribution) -> Shadow:
-    called = " and ".join(f"`{name}`" for name in names)
-    finding = f"{owner.name} {owner.version} has put files of its own into Sandpiper's {called}"
-    advice = f"uninstall both, then {_OWN}"
-    return Shadow(finding, advice, False)

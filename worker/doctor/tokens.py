@@ -109,18 +109,15 @@ def _get_account(installation: Installation, client: Client) -> Account:
 def _check_expiry(name: str, variable: str, account: Account, now: float) -> Iterator[Line]:
     if not account.expires:
         return
-    days = _count_days(account.expires, now)
+    try:
+        today = datetime.fromtimestamp(now, UTC).date()
+        days = (date.fromisoformat(account.expires) - today).days
+    except ValueError:
+        return
     if days < SOON:
         when = "today" if days <= 0 else "tomorrow" if days == 1 else f"in {days} days"
         advice = f"rotate it in GitLab, and set {variable} to what it gives you"
         yield report_warning(name, f"it expires {when} ({account.expires})", advice)
-
-
-def _count_days(day: str, now: float) -> int:
-    try:
-        return (date.fromisoformat(day) - datetime.fromtimestamp(now, UTC).date()).days
-    except ValueError:
-        return SOON
 
 
 def _format_scopes(account: Account) -> str:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from worker.doctor.base import (
     Installation,
@@ -19,7 +19,7 @@ from worker.doctor.base import (
     report_unchecked,
     report_warning,
 )
-from worker.doctor.gitlab import Client, Project, Refusal, encode_path, list_objects
+from worker.doctor.gitlab import Client, Project, Refusal, list_objects
 from worker.doctor.tokens import format_names, list_served, select_projects
 from worker.settings.gitlab import SIGNING, derive_secret, make_address
 
@@ -202,7 +202,7 @@ def _list_group_hooks(client: Client, project: Project) -> list[Hook]:
     group = project.path.rpartition("/")[0]
     while group:
         try:
-            hooks += _list_hooks(client, f"/groups/{encode_path(group)}/hooks", project)
+            hooks += _list_hooks(client, f"/groups/{quote(group, safe='')}/hooks", project)
         except Refusal:
             return hooks
         group = group.rpartition("/")[0]

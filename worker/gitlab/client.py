@@ -5,10 +5,11 @@ Used by `sources` with the read token and by `gitlab` with the write token, whic
 
 import json
 import math
+import re
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
@@ -44,6 +45,8 @@ RETRIES = 2
 DEADLINE = 120.0
 """Seconds to read one answer, even if data keeps arriving; its headers have one silence."""
 
+_NUMBER = re.compile(r"[0-9]{1,19}")
+
 FOREIGN = (GitlabError, requests.RequestException, urllib3.exceptions.HTTPError)
 """What python-gitlab and requests raise or let through; `explain_failure` handles them all."""
 
@@ -64,9 +67,23 @@ class Connections:
 
     def get(self) -> Gitlab:
         """Return this thread's client."""
-        if not hasattr(self._local, "client"):
-            self._local.client = self._connect()
-        client: Gitlab = self._local.client
+        client: Gitlab | None = getattr(self._local, "client", None)
+        if client is None:
+            session = requests.Session()
+            bind_session(session, BoundedAdapter(DEADLINE))
+            with self._lock:
+                self._sessions.add(session)
+            # Requests would carry the PRIVATE-TOKEN header to whatever host a redirect names.
+            session.max_redirects = 0
+            session.hooks["response"].append(_limit_wait)
+            client = self._local.client = Gitlab(
+                self.url,
+                private_token=self._token,
+                # Typed as one number, but handed to requests, which takes (connect, read).
+                timeout=cast(float, self._timeout),
+                keep_base_url=True,
+                session=session,
+            )
         return client
 
     def close(self) -> None:
@@ -75,23 +92,6 @@ class Connections:
             sessions = list(self._sessions)
         for session in sessions:
             session.close()
-
-    def _connect(self) -> Gitlab:
-        session = requests.Session()
-        bind_session(session, BoundedAdapter(DEADLINE))
-        with self._lock:
-            self._sessions.add(session)
-        # Requests would carry the PRIVATE-TOKEN header to whatever host a redirect names.
-        session.max_redirects = 0
-        session.hooks["response"].append(_limit_wait)
-        return Gitlab(
-            self.url,
-            private_token=self._token,
-            # Typed as one number, but handed to requests, which takes (connect, read).
-            timeout=cast(float, self._timeout),
-            keep_base_url=True,
-            session=session,
-        )
 
 
 def _limit_wait(response: requests.Response, **_: Any) -> None:
@@ -106,7 +106,7 @@ def _limit_wait(response: requests.Response, **_: Any) -> None:
         date = response.headers.get("Date", "")
         asked = read_retry_after(wait, date, time.time())
         seconds = MAX_WAIT if asked is None else math.ceil(min(asked, MAX_WAIT))
-    elif reset is not None and response.status_code == 429 and _is_number(reset):
+    elif response.status_code == 429 and reset is not None and _NUMBER.fullmatch(reset):
         seconds = max(0, math.ceil(int(reset) - time.time()))
     else:
         return
@@ -119,11 +119,6 @@ def read_date(response: requests.Response) -> float | None:
         return parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
     except ValueError:
         return None
-
-
-def _is_number(text: str) -> bool:
-    """Whether a header is a decimal number short enough for int() to parse quickly."""
-    return text.isascii() and text.isdecimal() and len(text) < 20
 
 
 class Refused(requests.RequestException):
@@ -190,8 +185,10 @@ def explain_failure(error: Exception, what: str, token: str, url: str) -> Reques
     if isinstance(error, Refused | RefusedAnswer):
         odd = isinstance(error, RefusedAnswer)  # a proxy's, perhaps
         return RequestFailure(f"{what}: GitLab's answer is refused: {error}", odd, doubtful=odd)
+    request = getattr(error, "request", None)
+    tried = str(getattr(request, "url", None) or url)  # perhaps where GitLab has sent us on to
     return RequestFailure(
-        f"{what}: {describe_failure(error, _find_url(error, url), CA_SETTING)}",
+        f"{what}: {describe_failure(error, url if tried.startswith(url) else tried, CA_SETTING)}",
         isinstance(
             error,
             requests.Timeout | requests.ConnectionError | requests.exceptions.ChunkedEncodingError,
@@ -205,35 +202,6 @@ CA_SETTING = "SSL_CERT_FILE, or for GitLab alone REQUESTS_CA_BUNDLE,"
 IN_PLACE = ": set gitlab.url to where GitLab itself answers, with its relative root if it has one"
 
 
-def _find_url(error: Exception, url: str) -> str:
-    """Return what was tried: `url`, or where GitLab has sent the request on to."""
-    request = getattr(error, "request", None)
-    tried = str(getattr(request, "url", None) or url)
-    return url if tried.startswith(url) else tried
-
-
-def require_object(answer: object, what: str, number: int | None = None) -> Mapping[str, Any]:
-    """Return an answer that must be an object with an id (`number`, if that is known).
-
-    Raises GitlabParsingError: `{}`, and what is no object, is no answer of GitLab's.
-    """
-    found = answer.get("id") if isinstance(answer, dict) else None
-    if found is None or (number is not None and found != number):
-        raise GitlabParsingError(f"{what}: no object with an id")
-    return cast(Mapping[str, Any], answer)
-
-
-def require_media(response: requests.Response, path: str) -> None:
-    """Raise GitlabParsingError for a page that came in place of a file's bytes.
-
-    GitLab sends logs and files as plain text, and as pages only what lies in artifacts.
-    """
-    media = response.headers.get("Content-Type", "")
-    if media.startswith("text/html") and "/artifacts/" not in path:
-        response.close()
-        raise GitlabParsingError("a page came")
-
-
 def _explain_status(
     error: GitlabError, status: int, what: str, token: str, url: str
 ) -> RequestFailure:
@@ -245,7 +213,9 @@ def _explain_status(
     if body[:1] == b"<" and status < 500:  # somebody else's
         text = f"{what}: {show_address(url)} answers {status} with a web page{IN_PLACE}"
         return RequestFailure(text, True, doubtful=True)
-    reason = _read_message(error)
+    message: object = error.error_message
+    text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
+    reason = " ".join(text.split())[:300]
     variable = f"GITLAB_{token.upper()}_TOKEN"
     texts = {
         401: f"{what}: GitLab refuses the {token} token; is {variable} revoked or expired?",
@@ -253,22 +223,12 @@ def _explain_status(
         429: f"{what}: GitLab's rate limit is reached; try again later",
     }
     if status == 403:
-        text = f"{what}: {_explain_forbidden(reason, token, variable)}"
-        return RequestFailure(text, False, status, doubtful=True)
+        why = f"the {token} token's user has too little access to the project: {reason}"
+        if "insufficient_scope" in reason:
+            scope = "read_api" if token == "read" else "api"
+            why = f"{variable} has not the scope it needs ({scope})"
+        return RequestFailure(f"{what}: {why}", False, status, doubtful=True)
     if status >= 500:
         return RequestFailure(f"{what}: GitLab answered {status}; try again later", True, status)
     text = texts.get(status, f"{what}: GitLab answered {status}: {reason}")
     return RequestFailure(text, status in (401, 409, 429), status, doubtful=status in (401, 404))
-
-
-def _explain_forbidden(reason: str, token: str, variable: str) -> str:
-    if "insufficient_scope" in reason:
-        scope = "read_api" if token == "read" else "api"
-        return f"{variable} has not the scope it needs ({scope})"
-    return f"the {token} token's user has too little access to the project: {reason}"
-
-
-def _read_message(error: GitlabError) -> str:
-    message: object = error.error_message
-    text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
-    return " ".join(text.split())[:300]

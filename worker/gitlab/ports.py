@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from worker.conversation.context import NoteRef, Subject
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 from worker.verdict.diffs import Position
 
 

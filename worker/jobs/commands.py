@@ -30,7 +30,7 @@ from worker.jobs.model_commands import (
 )
 from worker.jobs.pipeline import find_looked_at
 from worker.settings.models import TIERS
-from worker.turns import contexts, memory, project_memory, session, stored_turns
+from worker.turns import contexts, memory, session, stored_turns
 from worker.turns.parts import Attempt, Deps, Ended, Skipped
 from worker.turns.tiers import forget_preference
 
@@ -133,7 +133,8 @@ def _look_again(
     if comment.note.note_id in stored.answered_notes:
         session.complete_analysis(key, deps)
         return Skipped(f"note {comment.note.note_id} is answered already")
-    explained = _is_explained(key, latest, deps)
+    found = stored_turns.find_verdict(key, latest, deps)
+    explained = found is not None and found.found_by not in (RULE, KNOWN)  # by a model
     if stored.has_failed:
         return _answer_in_session(comment, key, _AGAIN, deps, run, first_look=not explained)
     if not explained:
@@ -218,30 +219,23 @@ def _stop_runs(comment: Comment, argument: str, deps: Deps, run: Attempt) -> str
 
 
 def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Attempt) -> str:
-    name = trigger_id(comment.trigger)
-    _end_first_turns(comment, name, deps, run)
+    name, unfinished = trigger_id(comment.trigger), _list_unfinished(comment, deps)
+    # First turns end first, so that what they commit is deleted too.
+    at_work = [key for key in unfinished if deps.queue.leases.find_holder(key, 0)]
+    for key in at_work:
+        deps.storage.sessions.request_stop(key, 0, STOPPED)
+    if at_work:
+        raise Busy(f"session {at_work[0].session_id} is still at its first turn")
+    for key in unfinished:
+        session.end_first_turn(key, name, deps, replace(run, gives_up=STOPPED))
     removed = sum(session.forget_session(key, name, deps) for key in _list_sessions(comment, deps))
     project, iid = comment.trigger.project_id, comment.trigger.mr_iid
     removed += memory.forget_merge_request(project, iid, deps)
-    removed += project_memory.forget_merge_request(project, iid, deps)
     removed += forget_preference(project, iid, deps)
     removed += retention.forget_merge_request(project, iid, deps, comment.trigger)
     # An earlier attempt may have deleted it and died before it could answer.
     answer = "Deleted: what was said, and every file." if removed else _NOTHING_STORED
     return f"{answer} The notes stay until somebody deletes them."
-
-
-def _end_first_turns(comment: Comment, name: str, deps: Deps, run: Attempt) -> None:
-    """Stop the first turns that are at work, and end the unfinished ones, so that what they commit
-    is deleted too. Raises Busy until all have ended."""
-    unfinished = _list_unfinished(comment, deps)
-    keys = [key for key in unfinished if deps.queue.leases.find_holder(key, 0)]
-    for key in keys:
-        deps.storage.sessions.request_stop(key, 0, STOPPED)
-    if keys:
-        raise Busy(f"session {keys[0].session_id} is still at its first turn")
-    for key in unfinished:
-        session.end_first_turn(key, name, deps, replace(run, gives_up=STOPPED))
 
 
 COMMANDS: Mapping[str, Callable[[Comment, str, Deps, Attempt], Ended | str]] = MappingProxyType(
@@ -271,6 +265,13 @@ def _answer_in_session(
     first_look: bool = False,
 ) -> Ended:
     _require_session(comment, key, deps)
+    note = comment.note
+    asker = prompts.tell_asker(
+        note.author or f"user {note.author_id}",
+        ours=bool(comment.session),
+        internal=note.internal,
+        begins=comment.begins,
+    )
     ended = session.answer_reply(
         key,
         text,
@@ -278,8 +279,8 @@ def _answer_in_session(
         run,
         comment.trigger,
         first_look=first_look,
-        internal=comment.note.internal,
-        asker=_describe_asker(comment),
+        internal=note.internal,
+        asker=asker,
     )
     if isinstance(ended, Skipped) and ended.reason == session.BEGAN_IN_PUBLIC:
         raise NotDone(ended.reason)
@@ -297,15 +298,6 @@ def _require_session(comment: Comment, key: SessionKey, deps: Deps) -> None:
     if abs(deps.runtime.clock.now() - comment.note.written_at) < _RECOVERY_SECONDS:
         raise Busy(f"session {key.session_id} waits for another worker")
     raise NotDone(_WAITS)
-
-
-def _describe_asker(comment: Comment) -> str:
-    """Return who asks, and where, for the model."""
-    note = comment.note
-    user = note.author or f"user {note.author_id}"
-    return prompts.tell_asker(
-        user, ours=bool(comment.session), internal=note.internal, begins=comment.begins
-    )
 
 
 def _has_begun(key: SessionKey, deps: Deps) -> bool:
@@ -375,12 +367,6 @@ def make_lock_key(trigger: Replied, deps: Deps) -> SessionKey:
     return SessionKey(
         project, iid, make_session_id(deps.gitlab.url, project, iid, 0, "say", deps.options.salt)
     )
-
-
-def _is_explained(key: SessionKey, latest: int, deps: Deps) -> bool:
-    """Whether a model has explained the failure in one of the session's turns."""
-    found = stored_turns.find_verdict(key, latest, deps)
-    return found is not None and found.found_by not in (RULE, KNOWN)
 
 
 def _describe_analysis(context: Context) -> str:

@@ -18,7 +18,7 @@ from worker.conversation.triggers import Replied, trigger_id
 from worker.errors import Busy, ConfigError, ForgeError, SandpiperError
 from worker.gitlab.ports import ThreadNote
 from worker.jobs.commands import CommandAnswered, Comment, make_lock_key, run_command
-from worker.safety.marker import Kind, Marker, find_marker
+from worker.safety.markdown import Kind, Marker, find_marker
 from worker.safety.neutralise import neutralise
 from worker.turns import session, stored_turns
 from worker.turns.parts import Attempt, Deps, Ended, ReplyRoute, Skipped
@@ -36,32 +36,34 @@ def answer_comment(trigger: Replied, deps: Deps, run: Attempt) -> Ended | Comman
     comment = _read_comment(trigger, thread, deps)
     if isinstance(comment, Skipped):
         return comment
-    if _has_plain_answer(trigger, thread, deps.gitlab.bot.get_user_id()):
-        return Skipped(f"note {trigger.note_id} is answered already")
+    answered = Skipped(f"note {trigger.note_id} is answered already")
+    bot, marker = deps.gitlab.bot.get_user_id(), _make_marker(trigger)
+    if any(note.author_id == bot and find_marker(note.body) == marker for note in thread):
+        return answered  # by a command: a repeated trigger must not act twice
     by_rules = (
         Route.WORK if isinstance(comment.request, Command) else route_reply(comment.note.body)
     )
     if by_rules is Route.THANKS:
         return _take_thanks(trigger, deps)
     is_stop = comment.request == Command("stop")
-    used = _count_answers(thread, comment.note, deps.gitlab.bot.get_user_id())
+    since = comment.note.written_at - DAY
+    used = sum(note.author_id == bot and note.written_at > since for note in thread[1:])
     if used > deps.options.turns_per_day and not is_stop:
         return Skipped(f"the thread has had its {deps.options.turns_per_day} answers of the day")
     is_last = used == deps.options.turns_per_day and not is_stop
-    if is_last and _has_turn(comment, deps):
-        return Skipped(f"note {trigger.note_id} is answered already")
-    reply = ReplyRoute(by_rules) if is_last else _ask_helper(comment, by_rules, deps)
+    if is_last:
+        key = comment.session
+        latest = deps.storage.sessions.find_latest_turn(key) if key else None
+        if key and latest is not None:
+            stored = stored_turns.load_newest(key, latest, deps)
+            if stored and trigger.note_id in stored.answered_notes:
+                return answered
+        text = f"This thread has had its {used} answers of the day; ask again tomorrow."
+        return _answer(comment, CommandAnswered(text), deps, run)
+    reply = _ask_helper(comment, by_rules, deps)
     if reply.route is Route.THANKS:
         return _take_thanks(trigger, deps)
-    run = replace(run, reply_route=reply)
-    limit = CommandAnswered(
-        f"This thread has had its {used} answers of the day; ask again tomorrow."
-    )
-    return _acknowledge_while(
-        lambda: _post_answer(trigger, limit, deps) if is_last else _do_command(comment, deps, run),
-        trigger,
-        deps,
-    )
+    return _answer(comment, None, deps, replace(run, reply_route=reply))
 
 
 def _take_thanks(trigger: Replied, deps: Deps) -> Skipped:
@@ -69,24 +71,18 @@ def _take_thanks(trigger: Replied, deps: Deps) -> Skipped:
     return Skipped("it is thanks, and asks for nothing")
 
 
-def _raise_if_busy(comment: Comment, deps: Deps) -> None:
-    """Raise Busy while the thread's session is at work on something else: the reply is retried
-    then, and each retry would pay for a helper's answer."""
-    key = comment.session
-    if key is None:
-        return
-    held = deps.queue.leases.find_holder(key, stored_turns.find_next_turn(key, deps))
-    if held and held.trigger_id != trigger_id(comment.trigger):
-        _change_reaction(deps.gitlab.reactions.acknowledge_note, comment.trigger)
-        raise Busy(f"session {key.session_id} is at work on something else")
-
-
 def _ask_helper(comment: Comment, by_rules: Route, deps: Deps) -> ReplyRoute:
     """Return what a reply needs; if the rules are unsure and no helper answers, it is work."""
     helper, text = deps.runtime.helper, deps.runtime.redact(comment.note.body)
     if by_rules is not Route.UNSURE or helper is None:
         return ReplyRoute(Route.WORK if by_rules is Route.UNSURE else by_rules)
-    _raise_if_busy(comment, deps)
+    key = comment.session
+    next_turn = stored_turns.find_next_turn(key, deps) if key else 0
+    held = deps.queue.leases.find_holder(key, next_turn) if key else None
+    if key and held and held.trigger_id != trigger_id(comment.trigger):
+        # The reply is retried then, and each retry would pay for a helper's answer.
+        _change_reaction(deps.gitlab.reactions.acknowledge_note, comment.trigger)
+        raise Busy(f"session {key.session_id} is at work on something else")
     answer = helper.ask(TASK, text, MOST_TOKENS)
     if answer is None:
         return ReplyRoute()
@@ -118,60 +114,31 @@ def _read_comment(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) ->
     if not deps.gitlab.permissions.may_command(trigger.project_id, note.author_id):
         return Skipped(f"user {note.author_id} is below the access level that may ask")
     begins = first.body if first.author_id != bot and first.note_id != note.note_id else ""
-    return Comment(trigger, note, request, _find_session(trigger, thread, bot), begins)
-
-
-def _find_session(trigger: Replied, thread: Sequence[ThreadNote], bot: int) -> SessionKey | None:
-    """Return the session of our newest note in the thread; other people's markers are ignored."""
-    for note in reversed(thread):
-        marker = find_marker(note.body) if note.author_id == bot else None
-        if marker and marker.kind is not Kind.COMMAND:
-            return SessionKey(trigger.project_id, trigger.mr_iid, marker.session_id)
-    return None
-
-
-def _count_answers(thread: Sequence[ThreadNote], comment: ThreadNote, bot: int) -> int:
-    """Count our answers in the thread in the day before `comment`."""
-    since = comment.written_at - DAY
-    return sum(note.author_id == bot and note.written_at > since for note in thread[1:])
-
-
-def _has_plain_answer(trigger: Replied, thread: Sequence[ThreadNote], bot: int) -> bool:
-    """Whether a command was answered already: a repeated trigger must not act twice."""
-    marker = _make_marker(trigger)
-    return any(note.author_id == bot and find_marker(note.body) == marker for note in thread)
-
-
-def _has_turn(comment: Comment, deps: Deps) -> bool:
-    """Whether the thread's session has a turn that answers the comment."""
-    key = comment.session
-    latest = deps.storage.sessions.find_latest_turn(key) if key else None
-    stored = None if key is None or latest is None else stored_turns.load_newest(key, latest, deps)
-    return stored is not None and comment.note.note_id in stored.answered_notes
-
-
-def _do_command(comment: Comment, deps: Deps, run: Attempt) -> Ended | CommandAnswered:
-    """Do what is asked for, or answer which of the operator's settings prevents it."""
-    try:
-        ended = run_command(comment, deps, run)
-    except ConfigError as error:
-        log.error("note %d is not answered: %s", comment.note.note_id, error)
-        ended = CommandAnswered(f"Not possible as Sandpiper is set up here: {error}.")
-    return (
-        _post_answer(comment.trigger, ended, deps) if isinstance(ended, CommandAnswered) else ended
-    )
+    # Other people's markers are ignored.
+    found = (find_marker(each.body) for each in reversed(thread) if each.author_id == bot)
+    newest = next((each for each in found if each and each.kind is not Kind.COMMAND), None)
+    key = SessionKey(trigger.project_id, trigger.mr_iid, newest.session_id) if newest else None
+    return Comment(trigger, note, request, key, begins)
 
 
 # ---------------------------------------------------------------------------- reactions and answers
 
 
-def _acknowledge_while(
-    answer: Callable[[], Ended | CommandAnswered], trigger: Replied, deps: Deps
+def _answer(
+    comment: Comment, answer: CommandAnswered | None, deps: Deps, run: Attempt
 ) -> Ended | CommandAnswered:
-    """Call `answer` with our reaction on the note; it stays if a worker is or will be at work."""
+    """Post `answer`, or do what is asked for, or answer which of the operator's settings prevents
+    that. Our reaction is on the note meanwhile; it stays if a worker is or will be at work."""
+    trigger = comment.trigger
     _change_reaction(deps.gitlab.reactions.acknowledge_note, trigger)
     try:
-        ended = answer()
+        try:
+            ended = answer or run_command(comment, deps, run)
+        except ConfigError as error:
+            log.error("note %d is not answered: %s", trigger.note_id, error)
+            ended = CommandAnswered(f"Not possible as Sandpiper is set up here: {error}.")
+        if isinstance(ended, CommandAnswered):
+            ended = _post_answer(trigger, ended, deps)
     except SandpiperError as error:
         if not error.transient:
             _change_reaction(deps.gitlab.reactions.remove_acknowledgement, trigger)

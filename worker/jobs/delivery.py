@@ -59,7 +59,7 @@ They do not count as tries."""
 Result = Ended | CommandAnswered | NotesMarked | VotesCounted
 
 
-class SteadyClock:
+class _SteadyClock:
     """The clock of one run. Its epoch seconds go on evenly from the run's beginning, so that a
     machine whose clock is set meanwhile neither ends the run nor gives it more time."""
 
@@ -81,11 +81,11 @@ class SteadyClock:
 
 
 def run_trigger(trigger: Trigger, deps: Deps, run: Attempt) -> Result:
-    """Do what a trigger asks for, by a SteadyClock.
+    """Do what a trigger asks for, by a clock that nobody sets meanwhile.
 
     Raises SandpiperError; after a `transient` one it may be called again.
     """
-    clock = SteadyClock(deps.runtime.clock)
+    clock = _SteadyClock(deps.runtime.clock)
     deps = replace(deps, runtime=replace(deps.runtime, clock=clock))
     match trigger:
         case PipelineFailed():

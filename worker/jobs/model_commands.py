@@ -67,30 +67,24 @@ def change_tier(asker: Asker, argument: str, deps: Deps) -> str:
     words, for_project = _split_words(argument)
     if not words:
         return _describe_tiers(asker, deps)
-    name, forced = words[0].lower(), FORCE in words[1:]
-    if name != RESET and name not in TIERS:
+    name, forced, now = words[0].lower(), FORCE in words[1:], deps.runtime.clock.now()
+    if name == RESET:
+        change = _Change(
+            apply=lambda before: replace(before, tier="", is_forced=False, set_at=0.0),
+            is_costly=False,
+            answer="No tier is chosen any more",
+        )
+        return _apply_change(asker, change, deps, for_project=for_project)
+    if name not in TIERS:
         raise _make_unknown("tier", name, TIERS)
-    change = _RESET_TIER if name == RESET else _make_tier_change(asker, name, deps, forced=forced)
-    return _apply_change(asker, change, deps, for_project=for_project)
-
-
-_RESET_TIER = _Change(
-    apply=lambda before: replace(before, tier="", is_forced=False, set_at=0.0),
-    is_costly=False,
-    answer="No tier is chosen any more",
-)
-
-
-def _make_tier_change(asker: Asker, name: str, deps: Deps, *, forced: bool) -> _Change:
-    now, rules = deps.runtime.clock.now(), _read_rules(asker, deps)
-    model = rules.get_model(name)
+    model = _read_rules(asker, deps).get_model(name)
     how = ", and nothing else changes it" if forced else ""
-    answer = f"From the next turn on the tier is `{name}` ({_name_model(model)}){how}"
-    return _Change(
+    change = _Change(
         apply=lambda before: replace(before, tier=name, is_forced=forced, set_at=now),
         is_costly=forced or _is_costly(name, model, deps),
-        answer=answer,
+        answer=f"From the next turn on the tier is `{name}` ({_name_model(model)}){how}",
     )
+    return _apply_change(asker, change, deps, for_project=for_project)
 
 
 # ------------------------------------------------------------------------------------------ model
@@ -173,18 +167,15 @@ def may_use_model(asker: Asker, model: str, deps: Deps) -> bool:
 
 def _apply_change(asker: Asker, change: _Change, deps: Deps, *, for_project: bool) -> str:
     before = read_preferences(asker.project_id, asker.mr_iid, deps)[for_project]
-    needs_more = change.is_costly or for_project or _lifts_force(before, change.apply(before))
+    after = change.apply(before)
+    lifts_force = before.is_forced and (before.tier, True) != (after.tier, after.is_forced)
+    needs_more = change.is_costly or for_project or lifts_force
     permissions = deps.gitlab.permissions
     if needs_more and not permissions.may_choose_tier(asker.project_id, asker.user_id):
         return NOT_ALLOWED
     iid = 0 if for_project else asker.mr_iid
     after = change_preference(asker.project_id, iid, change.apply, deps)
     return f"{change.answer}, for {after.where}."
-
-
-def _lifts_force(before: Preference, after: Preference) -> bool:
-    """Whether a change replaces or removes a forced tier."""
-    return before.is_forced and (before.tier, True) != (after.tier, after.is_forced)
 
 
 def _split_words(argument: str) -> tuple[list[str], bool]:

@@ -20,11 +20,11 @@ from worker.turns.run_again import look_again
 from worker.turns.session import analyse_failure
 from worker.turns.stored_turns import (
     find_next_turn,
-    has_moved_on,
     is_unexplained,
     load_turn,
     make_key,
 )
+from worker.verdict.aftermath import load_aftermath
 
 log = logging.getLogger("sandpiper.job")
 
@@ -37,9 +37,13 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Attempt) -> Ended
 
     Raises DebounceNotOver, Busy and others.
     """
-    ended_at = 0.0
-    if deps.options.debounce and not trigger.by_job:
-        ended_at = _wait_for_debounce(trigger, deps)
+    ended_at, debounce = 0.0, deps.options.debounce
+    if debounce and not trigger.by_job:
+        # A restarted worker does not wait again. A time far in the future is ignored.
+        ended_at = deps.gitlab.pipelines.find_end_time(trigger)
+        age = deps.runtime.clock.now() - ended_at
+        if -MOST_SKEW <= age < debounce:
+            raise DebounceNotOver(min(debounce - age, debounce))
     subject = deps.gitlab.pipelines.find_failed_subject(trigger)
     if isinstance(subject, str):
         return Skipped(subject)
@@ -64,19 +68,6 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Attempt) -> Ended
         unasked=True,
         ended_at=ended_at,
     )
-
-
-def _wait_for_debounce(trigger: PipelineFailed, deps: Deps) -> float:
-    """Return when the pipeline ended. Raises DebounceNotOver while that is too short a time ago.
-
-    Its age is counted from GitLab's end time, so that a restarted worker does not wait again. A
-    time far in the future is ignored.
-    """
-    ended_at = deps.gitlab.pipelines.find_end_time(trigger)
-    age = deps.runtime.clock.now() - ended_at
-    if -MOST_SKEW <= age < deps.options.debounce:
-        raise DebounceNotOver(min(deps.options.debounce - age, deps.options.debounce))
-    return ended_at
 
 
 def _list_pipelines_of_commit(subject: Subject, deps: Deps) -> Sequence[int]:
@@ -106,7 +97,9 @@ def find_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> SessionK
         latest = deps.storage.sessions.find_latest_turn(key)
         if latest is not None:
             stored = load_turn(deps.storage.sessions, key, latest)
-            if not (is_unexplained(key, stored, deps) or has_moved_on(key, deps)):
+            after = load_aftermath(deps.storage.sessions.read_aftermath(key, 0))
+            has_moved_on = after is not None and after.became in ("superseded", "fixed")
+            if not (has_moved_on or is_unexplained(key, stored, deps)):
                 return key
         elif deps.queue.leases.find_holder(key, 0):
             raise Busy(f"commit {subject.sha} is being looked at with pipeline {pipeline}")

@@ -79,19 +79,19 @@ def _name_week(day: str) -> str:
 
 def count_groups(days: Sequence[DayReport]) -> dict[str, list[Group]]:
     """Return the groups of each cut, the largest first, weeks by date. "all" has one group."""
-    cuts = {name: _group(days, key) for name, key in _CUTS}
-    cuts["week"].sort(key=lambda each: each.name)
-    return {name: groups for name, groups in cuts.items() if groups}
-
-
-def _group(days: Iterable[DayReport], key: _Key) -> list[Group]:
-    groups: dict[str, Group] = {}
-    for report in days:
-        for cell in report.cells:
-            name = key(report.day, cell)
-            groups.setdefault(name, Group(name)).add(cell)
-    groups.pop("", None)
-    return sorted(groups.values(), key=lambda each: (-each.turns, each.name))
+    cuts: dict[str, list[Group]] = {}
+    for cut, key in _CUTS:
+        groups: dict[str, Group] = {}
+        for report in days:
+            for cell in report.cells:
+                name = key(report.day, cell)
+                groups.setdefault(name, Group(name)).add(cell)
+        groups.pop("", None)
+        if groups:
+            cuts[cut] = sorted(groups.values(), key=lambda each: (-each.turns, each.name))
+    if "week" in cuts:
+        cuts["week"].sort(key=lambda each: each.name)
+    return cuts
 
 
 def list_wrong_verdicts(days: Iterable[DayReport]) -> list[WrongVerdict]:
@@ -151,16 +151,18 @@ def write_digest(reports: Sequence[DayReport], days: int) -> str:
     lines = [f"## Verdicts of the last {days} days", ""]
     for name, groups in count_groups(reports).items():
         lines += [f"| {' | '.join((name, *HEADER))} |", f"|{'---|' * (len(HEADER) + 1)}"]
-        lines += [f"| {' | '.join(map(_write_cell, write_row(each)))} |" for each in groups]
+        for group in groups:
+            cells = [each.replace("|", "\\|").replace("`", "'") for each in write_row(group)]
+            lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     if frequent := [f"- {line}" for line in list_frequent_lines(reports, _write_code)]:
         lines += ["Most frequent:", "", *frequent, ""]
-    lines += _write_wrong_verdicts(reports)
+    if wrong := list_wrong_verdicts(reports):
+        lines += ["Contradicted, to be read and learnt from:", ""]
+    for each in wrong:
+        where = f"{each.web_url}, {each.session_id}"
+        lines.append(f"- {each.verdict}: {_write_code(each.reason)} ({where})")
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _write_cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("`", "'")
 
 
 def _write_code(text: str) -> str:
@@ -168,14 +170,6 @@ def _write_code(text: str) -> str:
     anything."""
     line = one_line(text, _MOST_TEXT).replace("`", "'")
     return f"`{line}`" if line else ""
-
-
-def _write_wrong_verdicts(reports: Sequence[DayReport]) -> Iterator[str]:
-    wrong = list_wrong_verdicts(reports)
-    if wrong:
-        yield from ("Contradicted, to be read and learnt from:", "")
-    for each in wrong:
-        yield f"- {each.verdict}: {_write_code(each.reason)} ({each.web_url}, {each.session_id})"
 
 
 def make_json(days: Sequence[DayReport]) -> dict[str, Any]:

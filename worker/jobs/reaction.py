@@ -12,9 +12,9 @@ from worker.conversation.events import VotesChanged, Watcher
 from worker.conversation.triggers import Reacted
 from worker.gitlab.ports import Votes
 from worker.log import bind_log_fields
+from worker.turns.memory import update_memory
 from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Deps, Skipped
-from worker.turns.project_memory import update_memory
 from worker.verdict import aftermath
 from worker.verdict.aftermath import DOWN, MOST_VOTERS, UP, Feedback
 
@@ -55,7 +55,11 @@ def _store_votes(
         found = deps.gitlab.reactions.read_votes(
             trigger.project_id, trigger.mr_iid, trigger.note_id
         )
-        after = Feedback(_index_by_voter(found or votes), deps.runtime.clock.now())
+        voted = sorted((found or votes).by_user.items())[:MOST_VOTERS]
+        by_voter = {
+            aftermath.make_pseudonym(key.session_id, user): UP if up else DOWN for user, up in voted
+        }
+        after = Feedback(by_voter, deps.runtime.clock.now())
         return aftermath.dump_feedback(after) if after.votes != before.votes else None
 
     deps.storage.sessions.change_feedback(key, turn, change)
@@ -65,12 +69,6 @@ def _store_votes(
         update_judgement(key, turn, deps, watch, votes_before=before)
     update_memory(key, deps)
     return VotesCounted(key, turn, after)
-
-
-def _index_by_voter(votes: Votes) -> dict[str, str]:
-    session = votes.marker.session_id
-    voted = sorted(votes.by_user.items())[:MOST_VOTERS]
-    return {aftermath.make_pseudonym(session, user): UP if up else DOWN for user, up in voted}
 
 
 def _subtract_votes(ours: Feedback, theirs: Feedback) -> tuple[str, ...]:

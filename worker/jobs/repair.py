@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 
+from worker.answer.note.note import is_placeholder
 from worker.conversation import context_json
 from worker.conversation.context import Context, SessionKey, Subject
 from worker.conversation.triggers import PipelineFailed, Reacted, Replied, Trigger, trigger_id
@@ -21,11 +22,11 @@ from worker.errors import ForgeError, SandpiperError, Unreadable
 from worker.gitlab.ports import OwnNote
 from worker.jobs.pipeline import find_looked_at
 from worker.queue.journal import Journal, State, StoredEntry
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 from worker.sessions import layout
 from worker.turns import stored_turns
 from worker.turns.parts import Deps, FailedPipeline
-from worker.turns.placeholder import is_unfinished, write_end
+from worker.turns.placeholder import write_end
 from worker.turns.run_again import explain_nothing_new
 from worker.turns.stored_turns import make_key, read_turn
 
@@ -73,8 +74,9 @@ def resume_abandoned(
         stored = journal.read_entry(name)
         if stored is None:
             continue
-        what = f"trigger {trigger_id(stored.entry.trigger)}"
-        if _is_doubted(stored, deps):
+        entry, what = stored.entry, f"trigger {trigger_id(stored.entry.trigger)}"
+        age = deps.runtime.clock.now() - entry.accepted_at
+        if entry.state is State.PARKED and entry.doubts > 0 and age < DOUBTED:
             what, reopen = f"parked {what}", journal.reopen_doubted
         elif _is_abandoned(stored, deps):
             reopen = journal.reopen_entry
@@ -88,10 +90,14 @@ def resume_abandoned(
     for key, turn in list(_find_unfinished_turns(deps)):
         what = f"turn {turn} of session {key.session_id}"
         try:
-            context = _read_checkpoint(key, turn, deps)
+            data = deps.storage.sessions.read_checkpoint(key, turn)
+            context = context_json.load_context_of(key, data or b"")
             if context.dry_run:
                 continue  # whoever began it in a terminal has ended it there
             trigger = _restore_trigger(context)
+        except (context_json.HistoryError, Unreadable) as error:
+            yield Abandoned(what, f"its checkpoint cannot be read: {error}")
+            continue
         except _LostTrigger as lost:
             yield Abandoned(what, str(lost))
             continue
@@ -101,13 +107,6 @@ def resume_abandoned(
         if act:
             begin(trigger)
         yield Abandoned(what)
-
-
-def _is_doubted(stored: StoredEntry, deps: Deps) -> bool:
-    """Whether a trigger was parked for an answer that may have passed, and is young enough."""
-    entry = stored.entry
-    age = deps.runtime.clock.now() - entry.accepted_at
-    return entry.state is State.PARKED and entry.doubts > 0 and age < DOUBTED
 
 
 def _is_abandoned(stored: StoredEntry, deps: Deps) -> bool:
@@ -134,14 +133,6 @@ def _find_unfinished_turns(deps: Deps) -> Iterator[tuple[SessionKey, int]]:
             continue
         if not any(True for _ in deps.queue.journal.list_names(key.project_id, key.mr_iid)):
             yield key, turn
-
-
-def _read_checkpoint(key: SessionKey, turn: int, deps: Deps) -> Context:
-    try:
-        data = deps.storage.sessions.read_checkpoint(key, turn)
-        return context_json.load_context_of(key, data or b"")
-    except (context_json.HistoryError, Unreadable) as error:
-        raise _LostTrigger(f"its checkpoint cannot be read: {error}") from error
 
 
 def _restore_trigger(context: Context) -> Trigger:
@@ -298,7 +289,7 @@ def _heal_merge_request(project: int, iid: int, deps: Deps, act: bool) -> Iterat
     for own in deps.gitlab.notes.list_own_notes(subject):
         by_marker.setdefault(own.marker, []).append(own)
     for marker, notes in by_marker.items():
-        is_whole = len(notes) == 1 and not is_unfinished(notes[0].body)
+        is_whole = len(notes) == 1 and not is_placeholder(notes[0].body)
         if is_whole or _is_at_work(marker, project, iid, deps):
             continue
         context = _read_turn(marker, project, iid, deps)
@@ -307,7 +298,7 @@ def _heal_merge_request(project: int, iid: int, deps: Deps, act: bool) -> Iterat
             if act:
                 deps.gitlab.notes.remove_copies(subject, marker, kept.ref, older=True)
             yield f"note {kept.ref.note_id} was there {len(notes)} times"
-        if is_unfinished(kept.body):
+        if is_placeholder(kept.body):
             body, what = _write_end(marker, subject, context, deps)
             if act:
                 deps.gitlab.notes.edit_note(subject, kept.ref, body)
@@ -345,7 +336,7 @@ def _choose(notes: Sequence[OwnNote], context: Context | None) -> OwnNote:
     own = context.note.note_id if context and context.note else 0
     return min(
         notes,
-        key=lambda each: (is_unfinished(each.body), each.ref.note_id != own, each.ref.note_id),
+        key=lambda each: (is_placeholder(each.body), each.ref.note_id != own, each.ref.note_id),
     )
 
 
@@ -355,16 +346,12 @@ def _write_end(
     """Return the body that a promise is replaced by, and what that is in a few words."""
     if context and (body := context.note_text or context.unposted_note):
         return body, "the finding of its session is there now"
-    outcome = context.outcome if context else None
-    reason = (outcome.reason if outcome else "") or _find_reason(subject, deps) or CUT_OFF
+    reason = context.outcome.reason if context and context.outcome else ""
+    if not reason:
+        journal = deps.queue.journal
+        names = journal.list_names(subject.project_id, subject.mr_iid)
+        found = (stored.entry for name in names if (stored := journal.read_entry(name)))
+        parked = next((each for each in found if each.state is State.PARKED), None)
+        reason = (parked.reason if parked else "") or CUT_OFF
     said = deps.runtime.redact(reason)
     return write_end(marker, subject, said), f"it says why there is none: {said}"
-
-
-def _find_reason(subject: Subject, deps: Deps) -> str:
-    """Return why a trigger of the merge request was parked, "" if none was."""
-    for name in deps.queue.journal.list_names(subject.project_id, subject.mr_iid):
-        stored = deps.queue.journal.read_entry(name)
-        if stored and stored.entry.state is State.PARKED:
-            return stored.entry.reason
-    return ""

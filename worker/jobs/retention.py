@@ -18,8 +18,8 @@ from worker.queue.project_slots import SLOTS, decode_owners
 from worker.sessions import layout
 from worker.sessions.checked import DAMAGED, KEPT
 from worker.sessions.objects import RECORD, Records
-from worker.sessions.projects import KnownFailures
-from worker.turns import memory, project_memory, stored_turns
+from worker.sessions.projects import KnownFailures, MemoryPart
+from worker.turns import memory, stored_turns
 from worker.turns.parts import Deps
 from worker.verdict import known
 
@@ -67,7 +67,10 @@ def _find_old(deps: Deps, before: float) -> Iterator[_Expired]:
     parked_names = {stored.name for stored in parked}
     keys, gone = list(deps.storage.sessions.list_sessions()), set[str]()
     for key in keys:
-        if _is_old(key, before, parked_names, deps):
+        touched = deps.storage.sessions.find_last_change(key)
+        if touched is None or touched >= before:
+            continue
+        if parked_names.issuperset(deps.queue.journal.list_names(key.project_id, key.mr_iid)):
             what = f"session {key.session_id} of {key.project_id}!{key.mr_iid}"
             yield _Expired(what, partial(_remove_session, key, deps, gone))
     yield from _find_orphans(deps, {key.session_id for key in keys} - gone)
@@ -106,15 +109,6 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
 
 def _make_record_removal(name: str, deps: Deps, what: str = "") -> _Expired:
     return _Expired(what or name, partial(_remove_all, [name], deps.storage.sessions.records))
-
-
-def _is_old(key: SessionKey, before: float, parked_names: set[str], deps: Deps) -> bool:
-    """Whether a session was last written before `before`, and the journal has no triggers of its
-    merge request except those in `parked_names`."""
-    touched = deps.storage.sessions.find_last_change(key)
-    if touched is None or touched >= before:
-        return False
-    return parked_names.issuperset(deps.queue.journal.list_names(key.project_id, key.mr_iid))
 
 
 def _remove_session(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
@@ -165,14 +159,19 @@ def _find_orphans(deps: Deps, alive: set[str]) -> Iterator[_Expired]:
 def _find_old_known(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Expired]:
     for name in names:
         place = layout.parse_known(name)
-        if place is None:
+        if place is None or not place[1].endswith(".json"):
             continue
-        project, key = place
+        project, key = place[0], place[1].removesuffix(".json")
         try:
             data = deps.storage.known_failures.read_entry(project, key)
         except Unreadable:
             continue
-        if data is not None and _is_stale(data, key, before, name, deps):
+        if data is None:
+            continue
+        entry = known.load_known_failure(data, key)
+        # An entry that no version of ours can read is as old as its record.
+        last = entry.last if entry else deps.storage.sessions.records.find_modification_time(name)
+        if last is not None and last < before:
             what = f"known failure {key} of project {project}"
             yield _Expired(
                 what, partial(_remove_known, deps.storage.known_failures, project, key, data)
@@ -187,41 +186,20 @@ def _remove_known(failures: KnownFailures, project: int, key: str, old: bytes) -
     return True
 
 
-def _is_stale(data: bytes, key: str, before: float, name: str, deps: Deps) -> bool:
-    """Whether an error was last seen before `before`, or an entry that no version of ours can read
-    last written."""
-    entry = known.load_known_failure(data, key)
-    written_at = deps.storage.sessions.records.find_modification_time(name)
-    last = entry.last if entry else written_at
-    return last is not None and last < before
-
-
 def _find_old_in_memories(names: Sequence[str], before: float, deps: Deps) -> Iterator[_Expired]:
     """Yield what is old in the projects' memories: words of known failures, then facts."""
-    for find_project, count, remove, what in _MEMORIES:
-        for name in names:
-            project, old = find_project(name), 0
+    for part, remove, what in (
+        (MemoryPart.WORDS, memory.remove_old_words, "the words of {} known failures"),
+        (MemoryPart.FACTS, memory.remove_old_facts, "{} facts in the memory"),
+    ):
+        places = (place for place in map(layout.parse_known, names) if place)
+        for project in (project for project, leaf in places if leaf == part):
+            old = 0
             with suppress(Unreadable):
-                old = 0 if project is None else count(project, before, deps)
-            if project is not None and old:
+                old = remove(project, before, deps, act=False)
+            if old:
                 line = f"{what.format(old)} of project {project}"
                 yield _Expired(line, partial(remove, project, before, deps))
-
-
-_MEMORIES = (
-    (
-        layout.parse_words,
-        memory.count_old_words,
-        memory.remove_old_words,
-        "the words of {} known failures",
-    ),
-    (
-        layout.parse_memory,
-        project_memory.count_old,
-        project_memory.remove_old,
-        "{} facts in the memory",
-    ),
-)
 
 
 def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:

@@ -122,9 +122,13 @@ def count_ended_days(store: SessionStore, now: float, most: int = MOST_TURNS) ->
 
     After `most` turns no further day is begun: the next sweep goes on. Raises StoreError.
     """
-    today, read = layout.name_day(now), 0
+    today, oldest = layout.name_day(now), layout.name_day(now - COUNT_AGAIN_DAYS * DAY)
+    read = 0
     for day, names in _group_names(store):
-        if day >= today or not _is_due(read_day(store.records, day), day, now):
+        if day >= today:
+            continue
+        known = read_day(store.records, day)
+        if known and (day < oldest or known.counted_at >= now - DAY):
             continue
         if read >= most:
             return
@@ -132,13 +136,6 @@ def count_ended_days(store: SessionStore, now: float, most: int = MOST_TURNS) ->
         read += len(turns)
         write_day(store.records, count_day(day, turns, now))
         yield f"verdicts of {day}: {len(turns)} counted"
-
-
-def _is_due(report: DayReport | None, day: str, now: float) -> bool:
-    if report is None:
-        return True
-    is_recent = day >= layout.name_day(now - COUNT_AGAIN_DAYS * DAY)
-    return is_recent and report.counted_at < now - DAY
 
 
 def read_days(
@@ -150,8 +147,10 @@ def read_days(
     For days that the sweep has counted, its counts are used, unless `fresh`; for other days, each
     turn is read.
     """
-    matches = make_filter(project)
-    found = [] if fresh else read_counted_days(store.records, now, days, matches)
+    matches, found = make_filter(project), list[DayReport]()
+    for day in [] if fresh else list_days(now - days * DAY, now - DAY):
+        if counted := read_day(store.records, day):
+            found.append(select_project(counted, matches))
     known, wanted = {report.day for report in found}, set(list_days(now - days * DAY, now))
     for day, names in _group_names(store):
         if day < min(wanted):
@@ -220,11 +219,18 @@ def count_day(day: str, turns: Iterable[JudgedTurn], counted_at: float) -> DayRe
     """Count the turns of a day."""
     newest = sorted(turns, key=lambda each: -each.row.started_at)
     wrong = [each for each in newest if each.judgement.label is Label.CONTRADICTED]
+    failures = (
+        Frequent(
+            row.project_id, row.project, row.jobs, row.verdict, 1, row.cause, urls=(row.web_url,)
+        )
+        for row in (turn.row for turn in newest)
+        if row.jobs
+    )
     return DayReport(
         day,
         counted_at,
         cells=tuple(_count_cells(newest)),
-        frequent=tuple(merge_frequent(_list_failures(newest))[:MOST_FREQUENT]),
+        frequent=tuple(merge_frequent(failures)[:MOST_FREQUENT]),
         wrong_verdicts=tuple(
             WrongVerdict(
                 project_id=turn.row.project_id,
@@ -257,13 +263,6 @@ def _count_cells(turns: Iterable[JudgedTurn]) -> Iterator[Cell]:
             cost_usd=sum(costs),
             unknown_costs=len(same) - len(costs),
         )
-
-
-def _list_failures(turns: Iterable[JudgedTurn]) -> Iterator[Frequent]:
-    for row in (turn.row for turn in turns):
-        if row.jobs:
-            known = (row.project_id, row.project, row.jobs, row.verdict)
-            yield Frequent(*known, count=1, cause=row.cause, urls=(row.web_url,))
 
 
 def merge_frequent(failures: Iterable[Frequent]) -> list[Frequent]:
@@ -316,14 +315,3 @@ def write_day(records: Records, report: DayReport) -> None:
         records.create(name, content)
     else:
         records.replace(name, content, stored.version)
-
-
-def read_counted_days(records: Records, now: float, days: int, matches: Matches) -> list[DayReport]:
-    """Read the stored reports of the `days` before today, newest first, for matching projects.
-
-    Raises StoreError.
-    """
-    if days < 1:
-        return []
-    reports = (read_day(records, day) for day in list_days(now - days * DAY, now - DAY))
-    return [select_project(report, matches) for report in reports if report]

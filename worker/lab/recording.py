@@ -14,7 +14,7 @@ import yaml
 from worker.conversation.context import Subject
 from worker.errors import ConfigError, SourceError
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import ReadClient, list_branch_pipelines, list_trigger_jobs
+from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.merge_request import FILES_PER_PAGE
 from worker.lab.cases import CASE, EXPECT, find_inside
 
@@ -245,7 +245,7 @@ class Recorder:
         return name
 
     def _describe_children(self, path: str, project: int) -> Iterator[dict[str, Any]]:
-        bridges = list_trigger_jobs(self.client, path, "the started pipelines").items
+        bridges = self.client.list_trigger_jobs(path, "the started pipelines").items
         for bridge in bridges:
             child = bridge.downstream_pipeline
             if child is None or child.project_id not in (0, project):
@@ -278,10 +278,10 @@ class Recorder:
         """
         base = mr.diff_refs.base_sha if mr.diff_refs else ""
         project, what = f"/projects/{self.subject.project_id}", "the pipelines to compare with"
-        where = self.client, project, mr.target_branch, what, _MOST_RUNS
-        found = [*list_branch_pipelines(*where).items]
+        where = project, mr.target_branch, what, _MOST_RUNS
+        found = [*self.client.list_branch_pipelines(*where).items]
         if base and base not in {each.sha for each in found}:
-            found += list_branch_pipelines(*where, {"sha": base}).items
+            found += self.client.list_branch_pipelines(*where, {"sha": base}).items
         number, prefix = self.subject.project_id, mr.target_branch
         for pipeline in self._sort_runs(found):
             yield self._describe_run(pipeline, number, prefix, base)

@@ -9,7 +9,7 @@ import re
 from enum import StrEnum
 
 from worker.logs.error_lines import is_test_progress
-from worker.logs.excerpt.lines import without_stamp
+from worker.logs.excerpt.scan import without_stamp
 from worker.logs.line_kinds import JOB_FAILED, NOISE, TROUBLE, WEAK, strip_line
 from worker.logs.line_marks import find_marks
 from worker.logs.normal_form import normalise_line
@@ -149,7 +149,7 @@ def find_bystander(line: str, near: tuple[str, ...] = ()) -> Bystander | None:
     text = strip_line(stamped)
     if _RUNNER.match(stamped) or sum(map(str.isalnum, text)) < _LEAST_LETTERS:
         return Bystander.BANNER
-    if _is_echo(text, near):
+    if _ECHO.match(text) or (_TRACED.match(text) and not any(map(_IN_DIFF.match, near))):
         return Bystander.BANNER
     if _only_follows(text):
         return Bystander.CONSEQUENCE
@@ -164,12 +164,6 @@ def reports_trouble(line: str) -> bool:
     return bool(find_marks(text) & _ERRS) or TROUBLE.search(text) is not None
 
 
-def _is_echo(text: str, near: tuple[str, ...]) -> bool:
-    if _ECHO.match(text):
-        return True
-    return _TRACED.match(text) is not None and not any(map(_IN_DIFF.match, near))
-
-
 def _ends_any_failure(text: str) -> bool:
     if JOB_FAILED.match(text):
         return _NO_REASON.search(text) is not None
@@ -180,9 +174,11 @@ def _ends_any_failure(text: str) -> bool:
     if _EXITS.search(text) and not _NOT_ALONE.search(text):
         return True
     normal = normalise_line(text)
-    noise = NOISE.match(normal)
-    if noise:
-        return not (_REFUSED.search(text) or _gives_reason(normal[noise.end() :]))
+    if noise := NOISE.match(normal):
+        reason = _REASON.match(normal, noise.end())  # as in "Job failed: no space left"
+        said = reason["reason"] if reason else ""
+        is_told = len(said.split()) > 1 and not NOISE.match(said) and reports_trouble(said)
+        return not (_REFUSED.search(text) or is_told)
     trailer = "trailer" in find_marks(text)
     return trailer or _ENDS.match(text) is not None or WEAK.match(text) is not None
 
@@ -191,13 +187,6 @@ _REFUSED = re.compile(r"\b[45]\d\d [A-Z]")
 """A server's answer."""
 
 _REASON = re.compile(r".{0,200}?: (?P<reason>.*)")
-
-
-def _gives_reason(rest: str) -> bool:
-    """Whether what follows the words of an ender says why: "Job failed: no space left"."""
-    reason = _REASON.match(rest)
-    said = reason["reason"] if reason else ""
-    return bool(said) and len(said.split()) > 1 and not NOISE.match(said) and reports_trouble(said)
 
 
 def _only_follows(text: str) -> bool:

@@ -75,7 +75,12 @@ def select_failures(errors: Collection[str]) -> frozenset[str]:
     failed test once, in whichever way the tool names most of them, else each error with a place;
     none if there is neither, as the errors may then all tell of one failure."""
     known = frozenset(errors)
-    plain = [each for each in known if not _has_message(each, known)]
+    # Without those that are another one with the message below it.
+    plain = [
+        each
+        for each in known
+        if not any(each[: end.start()] in known for end in re.finditer(": ", each))
+    ]
     tests = [each for each in plain if TEST.match(each) and not _RUST.match(each)]
     forms: dict[int, set[str]] = {}
     for each in tests:
@@ -85,12 +90,6 @@ def select_failures(errors: Collection[str]) -> frozenset[str]:
         most = max(forms, key=lambda at: len(forms[at]))
         return frozenset(forms[most])
     return frozenset(each for each in plain if _PLACED.match(each) or LOCATED.match(each))
-
-
-def _has_message(error: str, errors: frozenset[str]) -> bool:
-    """Whether an error is another one with the message below it."""
-    ends = (found.start() for found in re.finditer(r": ", error))
-    return any(error[:end] in errors for end in ends)
 
 
 # ---------------------------------------------------------------- the message below a test's name
@@ -166,13 +165,14 @@ def _read_message(below: Iterable[str]) -> list[str]:
     texts = [
         text for text in (strip_line(line[:LONGEST]) for line in below) if not _DRAWN.match(text)
     ]
-    message = [text for text in takewhile(_goes_on, texts) if not NOISE.match(normalise_line(text))]
+    message = []
+    for text in texts:
+        over = text == GAP or _MESSAGE_END.match(text) or _MESSAGE_END.match(normalise_places(text))
+        if over or TEST.match(text) or is_test_progress(text):
+            break
+        if not NOISE.match(normalise_line(text)):
+            message.append(text)
     return [*message[:_FIRST], *filter(_VALUE_LINE.match, message[_FIRST:])]
-
-
-def _goes_on(text: str) -> bool:
-    over = text == GAP or _MESSAGE_END.match(text) or _MESSAGE_END.match(normalise_places(text))
-    return not (over or TEST.match(text) or is_test_progress(text))
 
 
 # ------------------------------------------------------------------------------ why a test failed
@@ -189,14 +189,24 @@ def find_reason(test: str, lines: Sequence[str]) -> str:
     if crash := next((found[1] for found in crashes if found[2] == name), ""):
         return crash
     if _JUDGED_ABOVE.match(test):
-        return _find_judged(texts)
+        at = next((at for at, text in enumerate(texts) if _JUDGED.match(text)), len(texts))
+        said = [_JUDGED.sub("", text, 1) for text in texts[at : at + 2]]
+        only_place = said and said[0].endswith(": Failure")
+        return " ".join(said if only_place else said[:1])
     if _EXUNIT.match(test):
-        return _find_mismatch(test, texts)
+        _, below = _cut_around(texts, texts.index(test), _STACK)
+        said = [" ".join(text.split()) for text in below if _MISMATCH.match(text)]
+        return ", ".join(said[:2]) or next((text for text in below[1:] if text), "")
     if not test.startswith("not ok "):
-        return _find_line_after(test, lines) or _find_go_log(test, texts)
+        said_after = _find_line_after(test, lines)
+        if said_after or not test.startswith("--- FAIL: ") or test not in texts:
+            return said_after
+        return next(filter(_GO_LOG.match, texts[: texts.index(test)][-1:]), "")
     named = [at for at, text in enumerate(texts) if _PERL_FAILED.match(text)]
-    if named:
-        before, after = _split_messages(test, texts, named)
+    if named:  # not in sequence with the results: the lines up to the tests named before and after
+        words = test.partition(" - ")[2]
+        place = next((at for at in named if words and f"'{words}'" in texts[at]), None)
+        before, after = _cut_around(texts, place, _PERL_FAILED) if place is not None else ((), ())
     else:  # the lines up to the adjacent results: those before or those after may explain it
         around = _cut_around(texts, texts.index(test), _RESULT)
         before = after = [*around[0], *around[1]]
@@ -212,19 +222,6 @@ _RESULT = re.compile(r"(?:not )?ok \d")
 _WARNED = re.compile(r"[^#\s].{1,300} at \S{1,200} line \d{1,7}\.$")
 _COMPARED = re.compile(r"# {1,12}(?:got|expected): .{1,100}|(?:error|message): .{1,200}")
 """How Perl and TAP say why a test failed."""
-
-
-def _split_messages(
-    test: str, texts: Sequence[str], named: Sequence[int]
-) -> tuple[Sequence[str], Sequence[str]]:
-    """Return what Perl wrote before and after it named the failed test, up to the tests that it
-    named before and after; nothing if it did not name it. `named` are the indexes of the lines in
-    which it names one: they are not in sequence with the results."""
-    name = test.partition(" - ")[2]
-    at = next((at for at in named if name and f"'{name}'" in texts[at]), None)
-    if at is None:
-        return (), ()
-    return _cut_around(texts, at, _PERL_FAILED)
 
 
 def _cut_around(
@@ -245,7 +242,10 @@ def _find_line_after(test: str, lines: Sequence[str]) -> str:
     if is_row(test):  # Playwright's rows come before its blocks, which say why
         lines = [*dropwhile(lambda line: strip_line(line) != test or is_row(line), lines)]
     texts = [text for text in map(strip_line, lines) if text != _FRAME_LINE]
-    test = _find_details(test, texts)
+    if listed := _LISTED.fullmatch(test):  # the next line of Jest's list may be of another group
+        end = f" › {listed[1]}"
+        heads = (text for text in texts if text.startswith("● ") and text.endswith(end))
+        test = next(heads, test)
     following = texts[texts.index(test) + 1 :] if test in texts else []
     telling = (
         text
@@ -260,15 +260,6 @@ def _find_line_after(test: str, lines: Sequence[str]) -> str:
     return "" if said == GAP or is_another or is_test_progress(said) else said
 
 
-def _find_details(test: str, texts: Sequence[str]) -> str:
-    """Return the line that heads Jest's details of a test in its list; for any other test, the test
-    itself. In the list, the next line may be the next group of tests."""
-    listed = _LISTED.fullmatch(test)
-    end = f" › {listed[1]}" if listed else ""
-    heads = (text for text in texts if end and text.startswith("● ") and text.endswith(end))
-    return next(heads, test)
-
-
 _EXCEPTION = re.compile(r"[\w.$]{1,200}(?:Error|Exception|Failure|Failed): ?")
 _OPEN = re.compile(r" panicked at .{1,300}:$")
 _LISTED = re.compile(r"[✕✗✖✘] (.{1,300}?)(?: \(\d[\d.]{0,9} m?s\))?")
@@ -276,33 +267,11 @@ _FRAME_LINE = "┐"
 """The line between a failed test and its error in PHPUnit's testdox."""
 
 
-def _find_go_log(test: str, texts: Sequence[str]) -> str:
-    """Return what a failed test of Go's has logged last above its result, "" for another one."""
-    if not test.startswith("--- FAIL: ") or test not in texts:
-        return ""
-    return next(filter(_GO_LOG.match, texts[: texts.index(test)][-1:]), "")
-
-
 _GO_LOG = re.compile(r"\S{1,100}\.go:\d{1,7}: ")
 _JUDGED_ABOVE = re.compile(r"rspec \./|\[ {1,2}FAILED {1,2}\] |(?:FAILED|ERROR) \S{1,300}\.py::")
 _JUDGED = re.compile(r"E {2,}(?=\S)|Failure/Error: |(?=\S{1,300}:\d{1,7}: Failure$)")
 
 
-def _find_judged(texts: Sequence[str]) -> str:
-    """Return the first line that says what was judged wrong, with the next one if it only names the
-    place; "" if there is none."""
-    at = next((at for at, text in enumerate(texts) if _JUDGED.match(text)), len(texts))
-    said = [_JUDGED.sub("", text, 1) for text in texts[at : at + 2]]
-    return " ".join(said if said and said[0].endswith(": Failure") else said[:1])
-
-
 _EXUNIT = re.compile(r"\d{1,5}\) (?:test|property|doctest) ")
 _MISMATCH = re.compile(r"\*\* \(|(?:left|right): ")
 _STACK = re.compile(r"stacktrace:|\d{1,5}\) ")
-
-
-def _find_mismatch(test: str, texts: Sequence[str]) -> str:
-    """Return the exception, or the values compared, below a failed test of ExUnit's."""
-    _, below = _cut_around(texts, texts.index(test), _STACK)
-    said = [" ".join(text.split()) for text in below if _MISMATCH.match(text)]
-    return ", ".join(said[:2]) or next((text for text in below[1:] if text), "")

@@ -2,7 +2,7 @@
 with its place, as an excerpt has no room for all of them. Pure."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -120,7 +120,11 @@ def read_command_lines(
     command, reason = find_failing_command(lines), find_runner_reason(lines)
     output = "".join(f"{line}\n" for line in command.select(lines)).encode()
     excerpt = make_excerpt([output], passed, size).write_text()
-    numbered = [_shift_number(line, command.first - 1) for line in excerpt.split("\n")]
+    numbers = ((_NUMBER.match(line), line) for line in excerpt.split("\n"))
+    numbered = [
+        f"{int(number[1]) + command.first - 1}: {line[number.end() :]}" if number else line
+        for number, line in numbers
+    ]
     if reason and not command.first <= reason <= command.last:
         numbered.append(f"{reason}: {lines[reason - 1]}")
     found = read_failure_lines(cleaned, "\n".join(numbered), most, command)
@@ -138,11 +142,6 @@ def read_excerpt_lines(excerpt: str) -> FailureLines:
     return FailureLines(tuple(kept), (), command=command, exit_code=read_exit_code(bare))
 
 
-def _shift_number(line: str, by: int) -> str:
-    number = _NUMBER.match(line)
-    return f"{int(number[1]) + by}: {line[number.end() :]}" if number else line
-
-
 def _read_lines(
     cleaned: bytes,
     excerpt: str,
@@ -150,10 +149,17 @@ def _read_lines(
     most: int,
     command: FailingCommand | None,
 ) -> FailureLines:
-    found = _list_candidates(cleaned, ignored, command) if most else ()
-    candidates = [*islice(found, most + 1)]
+    lines = cleaned.decode("utf-8", "replace").split("\n")
+    first, last = (command.first, command.last) if command else (1, len(lines))
+    found = (
+        text
+        for number, line in enumerate(lines[first - 1 : last], first)
+        if _LISTED.search(text := line[:_LONGEST].strip()) and number not in ignored
+    )
+    candidates = [*islice(found, most + 1)] if most else []
+    numbers = ((_NUMBER.match(line), line) for line in excerpt.split("\n"))
     return FailureLines(
-        tuple(line for line in excerpt.split("\n") if _read_number(line) not in ignored),
+        tuple(line for number, line in numbers if not number or int(number[1]) not in ignored),
         tuple(line for line in candidates[:most] if is_in_a_list(strip_line(line))),
         len(candidates) <= most,
     )
@@ -166,19 +172,3 @@ def _make_shape(line: str) -> str:
     """
     text = strip_line(line)
     return normalise_places(text) if is_in_a_list(text) else normalise_line(_ZERO.sub("none", text))
-
-
-def _read_number(line: str) -> int:
-    number = _NUMBER.match(line)
-    return int(number[1]) if number else 0
-
-
-def _list_candidates(
-    cleaned: bytes, ignored: Collection[int], command: FailingCommand | None
-) -> Iterator[str]:
-    lines = cleaned.decode("utf-8", "replace").split("\n")
-    first, last = (command.first, command.last) if command else (1, len(lines))
-    for number, line in enumerate(lines[first - 1 : last], first):
-        text = line[:_LONGEST].strip()
-        if _LISTED.search(text) and number not in ignored:
-            yield text

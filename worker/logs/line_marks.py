@@ -1,13 +1,21 @@
-"""What a single line says: its marks, from its words, its beginning and its punctuation, and what
-these weigh. The formats of blocks are those of `ecosystems`.
+"""What a single line says, and what that weighs: its marks, from its words, its beginning and its
+punctuation; and how much its words are those of lines by which people have explained failures.
 
-The weights are fitted on failed logs in which people had marked the explaining lines: the first of
-each mark by logistic regression over the marks alone, the second together with the line's place in
-the log (see `excerpt.place`). Refit the second ones when a mark changes.
+The formats of blocks are those of `ecosystems`. The weights of marks are fitted on failed logs in
+which people had marked the explaining lines: the first of each mark by logistic regression over the
+marks alone, the second together with the line's place in the log (see `excerpt.weigh`). Refit the
+second ones when a mark changes. The words' are `weights.bin`, which `python -m tests.fit_weights`
+makes.
 """
 
+import pkgutil
 import re
+import struct
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from zlib import crc32
 
 from ahocorasick_rs import AhoCorasick
 
@@ -103,27 +111,9 @@ _HOLDS = {
         *("not installed", "is outdated", "is required", "are required", "not defined"),
     ),
     "named": ("Error", "Exception", "Failure"),
-    "crossed": (
-        "✗",
-        "✖",
-        "✕",
-        "✘",
-        "●",
-        "❌",
-        "[-]",
-        "not ok",
-        "***",
-        "Fatal Python error",
-        "[BUG]",
-    ),
+    "crossed": (*"✗✖✕✘●❌", "[-]", "not ok", "***", "Fatal Python error", "[BUG]"),
     "colon_error": (
-        "error:",
-        ": error",
-        "Error: ",
-        "Exception: ",
-        "[error]",
-        "ERROR:",
-        "Failure: ",
+        *("error:", ": error", "Error: ", "Exception: ", "[error]", "ERROR:", "Failure: "),
     ),
     "link": ("://",),
     "fold": (
@@ -131,14 +121,8 @@ _HOLDS = {
         *("section_start:", "section_end:"),
     ),
     "ended": (
-        "exited with",
-        "exit code",
-        "exit status",
-        "Job failed",
-        "Your build",
-        "status code",
-        "returned non-zero",
-        "returned a non-zero",
+        *("exited with", "exit code", "exit status", "Job failed", "Your build", "status code"),
+        *("returned non-zero", "returned a non-zero"),
     ),
     "probe": (
         *("conftest.c", "_configtest.c", "CMakeTmp", "CMakeScratch", "/meson-private/"),
@@ -197,15 +181,9 @@ _EXIT = re.compile(
     re.IGNORECASE,
 )
 
-NAMES = (
-    *_WORDS, "shouted", *_HEADS, *_HOLDS, "nothing", "summary", "tally", "place", "opens", "closes",
-    "well", "trailer", "warned", "command", "indented", "colon", "brace", "short",
-    "long", "quiet",
-)  # fmt: skip
-
 
 def find_marks(text: str) -> set[str]:
-    """Return the names, out of `NAMES`, of the line's marks."""
+    """Return the names of the line's marks, each of which has a weight."""
     line = _PREFIX.sub("", text[:_READ], count=1) if _PREFIX.match(text) else text[:_READ]
     # Half of a surrogate pair is no text to the finder; a model can write one in JSON.
     line = line if line.isascii() else line.encode("utf-8", "replace").decode("utf-8")
@@ -244,22 +222,18 @@ def _add_patterns(line: str, found: set[str]) -> None:
             found.add("tally")
     if ("." in line or " line " in line) and _PLACE.search(line):
         found.add("place")
-    _add_asides(line, found)
-    if _OPENS.match(line):
-        found.add("opens")
-    elif _CLOSES.match(line):
-        found.add("closes")
-    if "tally" not in found and _WELL.match(line):
-        found.add("well")
-
-
-def _add_asides(line: str, found: set[str]) -> None:
     if _TRAILER.match(line):
         found.add("trailer")
     if "arning: " in line and _WARNED.match(line):
         found.add("warned")
     if " -" in line and len(_FLAG.findall(line)) >= _FLAGS:
         found.add("command")
+    if _OPENS.match(line):
+        found.add("opens")
+    elif _CLOSES.match(line):
+        found.add("closes")
+    if "tally" not in found and _WELL.match(line):
+        found.add("well")
 
 
 def _add_shape(line: str, found: set[str]) -> None:
@@ -280,7 +254,7 @@ def _add_shape(line: str, found: set[str]) -> None:
 
 # ------------------------------------------------------------------- what the marks weigh
 
-_WEIGHTS = {
+WEIGHTS = {
     "fault": (1.21, 0.468),
     "trouble": (0.91, 0.965),
     "negation": (0.81, 0.435),
@@ -346,6 +320,69 @@ _MOST = 6.0
 
 def sum_marks(names: Iterable[str]) -> tuple[float, float]:
     """Return a line's own weight, from -6 to 6, and what its marks add to its final weight."""
-    pairs = [_WEIGHTS[name] for name in names]
+    pairs = [WEIGHTS[name] for name in names]
     own = _BASE_OWN + sum(first for first, _ in pairs)
     return max(-_MOST, min(_MOST, own)), _BASE + sum(second for _, second in pairs)
+
+
+# ------------------------------------------------------------------------- what its words weigh
+
+SIZE = 1 << 16
+"""How many weights of words there are."""
+
+HEADER = struct.Struct("<8sHff")
+"""The head of `weights.bin`: `MAGIC`, `VERSION`, scale and bias. One signed byte a weight follows:
+the weight divided by the scale."""
+
+MAGIC = b"SPWORDS\n"
+VERSION = 1
+"""The way in which words are hashed and weights stored; another one is not read."""
+
+_FACTOR, _NEUTRAL = 0.25, -2.5
+"""How much a line's score counts beside its other weights, and the score that adds nothing.
+Not fitted."""
+
+_SCORED = 200  # characters of a line whose words are read
+_TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)?|\d+|[^\sa-z\d]{1,8}")
+_HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class WordWeights:
+    """The weights of words: a word's is at its hash, in units of `scale`."""
+
+    scale: float
+    bias: float
+    weights: memoryview
+
+    def score(self, text: str) -> float:
+        """Return how likely a line with these words explains a failure."""
+        return self.bias + self.scale * sum(map(self.weights.__getitem__, hash_words(text)))
+
+
+def weigh_words(text: str) -> float:
+    """Return what is added to a line's weight for its words."""
+    return _FACTOR * (_load_weights().score(text) - _NEUTRAL)
+
+
+@cache
+def _load_weights() -> WordWeights:
+    return read_weights(pkgutil.get_data(__package__, "weights.bin") or b"")
+
+
+def read_weights(data: bytes) -> WordWeights:
+    """Read what `HEADER` describes. Raises ValueError if it is of another version or size."""
+    magic, version, scale, bias = HEADER.unpack_from(data)
+    if (magic, version, len(data)) != (MAGIC, VERSION, HEADER.size + SIZE):
+        raise ValueError(f"weights.bin is not of version {VERSION}: make it again")
+    return WordWeights(scale, bias, memoryview(data)[HEADER.size :].cast("b"))
+
+
+def hash_words(text: str) -> set[int]:
+    """Return the numbers below `SIZE` of a line's words, of its pairs of words and of its first
+    word. All numbers are one word."""
+    found = _TOKEN.findall(_HUMPS.sub(" ", text[:_SCORED].strip()).lower())
+    words = ["0" if word.isdigit() else word for word in found]
+    pairs = map(" ".join, pairwise(words))
+    first = [f"^{word}" for word in words[:1]]
+    return {crc32(each.encode()) % SIZE for each in (*words, *pairs, *first)}

@@ -102,7 +102,10 @@ def find_own_places(text: str, is_own: Callable[[NamedPlace], bool]) -> OwnPlace
     of_stack, created = _Role.ASIDE, False
     for line in text.split("\n"):
         places = _read_line(line)
-        if not places and _ends_stack(drop_number(line)):
+        bare = drop_number(line)
+        # A line of code and a function's name do not end a stack.
+        within = bare[:1].isspace() or bare.endswith(")")
+        if not places and (not bare.strip() or not within or is_stack_head(bare)):
             stack, created = None, "created " in line
         for place, role in places:
             if role is _Role.MESSAGE:
@@ -121,26 +124,17 @@ def find_own_places(text: str, is_own: Callable[[NamedPlace], bool]) -> OwnPlace
     return OwnPlaces(tuple(messages), tuple(each[0] for each in stacks if each))
 
 
-def _ends_stack(line: str) -> bool:
-    """Whether a line without a place ends a stack: any but a line of code and a function's name."""
-    within = line[:1].isspace() or line.endswith(")")
-    return not line.strip() or not within or is_stack_head(line)
-
-
 def _read_line(line: str) -> list[tuple[NamedPlace, _Role]]:
     line = drop_number(line)
     if frame := _OF_JVM.match(line):
         path = frame["package"].replace(".", "/") + frame["file"]
         return [(NamedPlace(path, int(frame["at"]), is_class=True), _Role.INNER_FIRST)]
-    found = list(_find_all(line))
-    return [(place, _find_role(match, line)) for place, match in found]
-
-
-def _find_all(line: str) -> Iterator[tuple[NamedPlace, re.Match[str]]]:
+    found = []
     for each in PLACE.finditer(line):
         path = each["path"] or each["script"] or each["checked"] or each["parsed"]
         number = each["at"] or each["step"] or each["row"] or each["until"]
-        yield NamedPlace(path, int(number)), each
+        found.append((NamedPlace(path, int(number)), _find_role(each, line)))
+    return found
 
 
 def _find_role(found: re.Match[str], line: str) -> _Role:
@@ -211,30 +205,22 @@ def join_headings(lines: Iterable[str]) -> Iterator[str]:
     strict = any(_STRICT in line for line in lines)
     for at, line in enumerate(lines):
         if strict and (warning := _SPHINX.match(line[:1000])):
-            yield _write_sphinx(warning)
+            what = f" (docstring of {warning['what']})" if warning["what"] else ""
+            place = f"{warning['number'] or ''}{warning['path']}:{warning['at']}"
+            yield f"{place}: error: {warning['said']}{what}"
             continue
-        if boxed := _BOX_ERROR.match(line[:1000]):
-            yield _write_boxed(boxed, lines[at + 1 : at + _BOX_LINES]) or line
-            continue
-        if finding := _FINDING.match(line):
-            yield _write_finding(finding, lines[at + 1 : at + _FINDING_LINES]) or line
-            continue
-        if _RACE.match(line):
-            yield f"{line.rstrip()}{_name_racer(lines[at + 1 : at + _RACE_LINES])}"
-            continue
-        if place := _IN_LINE.match(line[:1000]):
-            yield _write_below(place, lines[at + 1 : at + _IN_LINES]) or line
-            continue
-        if bare := _PLACE_ALONE.match(line[:1000]):
-            yield _write_with_next(bare, lines[at + 1 : at + 2])
-            continue
-        if heading := _HEADING.match(line):
-            path = heading["path"]
-        elif not line.strip() or line == GAP:
-            path = ""
-        if path and (error := _ERROR.match(line[:1000])):
-            line = f"{error['number'] or ''}{path}:{error['at']}: {error['said']}"
-        yield line
+        for pattern, more, write in _SPREAD:
+            if found := pattern.match(line[:1000]):
+                yield write(found, lines[at + 1 : at + more]) or line
+                break
+        else:
+            if heading := _HEADING.match(line):
+                path = heading["path"]
+            elif not line.strip() or line == GAP:
+                path = ""
+            if path and (error := _ERROR.match(line[:1000])):
+                line = f"{error['number'] or ''}{path}:{error['at']}: {error['said']}"
+            yield line
 
 
 def _join_tables(lines: list[str]) -> list[str]:
@@ -263,12 +249,6 @@ def _join_tables(lines: list[str]) -> list[str]:
     return joined
 
 
-def _write_sphinx(warning: re.Match[str]) -> str:
-    what = f" (docstring of {warning['what']})" if warning["what"] else ""
-    place = f"{warning['number'] or ''}{warning['path']}:{warning['at']}"
-    return f"{place}: error: {warning['said']}{what}"
-
-
 def _write_with_next(error: re.Match[str], below: Sequence[str]) -> str:
     said = drop_number("".join(below)).strip(" \t•").removesuffix(GAP)
     kind = error["kind"] or (f"[{error['code']}]" if error["code"] else "")
@@ -288,11 +268,12 @@ _POINTED = re.compile(r"(?:\d{1,9}: ?)?\s{0,300}\^[-^]{0,300} (?P<said>[A-Z]{1,5
 _IN_LINES = 6
 
 
-def _name_racer(below: Sequence[str]) -> str:
-    """Return what the first side of a race did and in which function, "" if that is not told."""
+def _write_race(race: re.Match[str], below: Sequence[str]) -> str:
+    """Return the head of a race with what its first side did and in which function."""
     texts = [drop_number(line[:1000]).strip() for line in below]
     did = next((at for at, text in enumerate(texts) if _RACED.match(text)), len(texts))
-    return f": {texts[did].split()[0]} in {texts[did + 1]}" if did + 1 < len(texts) else ""
+    told = f": {texts[did].split()[0]} in {texts[did + 1]}" if did + 1 < len(texts) else ""
+    return f"{race[0].rstrip()}{told}"
 
 
 _RACE = re.compile(_NUMBERED + r"WARNING: DATA RACE\s*$")
@@ -321,3 +302,14 @@ def _write_finding(confidence: re.Match[str], below: Sequence[str]) -> str:
         return ""
     place = f"{fields['File']}:{fields['Line']}"
     return f"{confidence['number'] or ''}{place}: error: {fields['Message']}"
+
+
+_SPREAD = (
+    (_BOX_ERROR, _BOX_LINES, _write_boxed),
+    (_FINDING, _FINDING_LINES, _write_finding),
+    (_RACE, _RACE_LINES, _write_race),
+    (_IN_LINE, _IN_LINES, _write_below),
+    (_PLACE_ALONE, 2, _write_with_next),
+)
+"""The errors that are spread over several lines: the first line, how many lines there are at most,
+and who writes them as one; "" if they are none."""

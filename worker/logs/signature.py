@@ -139,8 +139,12 @@ def _choose_headline(
     tests = [each.text for each in kept if each.is_test]
     others = [each for each in kept if not each.is_test and not each.is_summary] or kept
     foremost = next((each.text for each in kept if _FOREMOST.match(each.text)), "")
-    explained = (_explain(test, lines) for test in tests[:_TRIED])
-    of_tests = next(filter(None, explained), next(iter(tests), ""))
+    of_tests = next(iter(tests), "")
+    for test in tests[:_TRIED]:
+        said = "" if _says_how(test) else find_reason(test, lines)
+        if said or _says_how(test):
+            of_tests = f"{test}: {said}" if said else test
+            break
     if foremost or of_tests:
         return of_tests if foremost in of_tests else foremost
     died = (each.text for each in kept if DEADLY.match(each.text))
@@ -234,12 +238,6 @@ _FOREMOST = re.compile(
 
 _TRIED = 10
 """How many failed tests are searched for one that says how it failed."""
-
-
-def _explain(test: str, lines: Sequence[str]) -> str:
-    """Return the failed test with how it failed, "" if nothing says how."""
-    said = "" if _says_how(test) else find_reason(test, lines)
-    return f"{test}: {said}" if said else test if _says_how(test) else ""
 
 
 def _list_others(kept: Sequence[DecisiveLine], error: str) -> tuple[str, ...]:

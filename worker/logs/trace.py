@@ -252,7 +252,10 @@ class _Cleaner:
         lines = list(filter(None, _apply_overwrites(data).split(b"\n")))
         if b"\r\x1b[" in data:
             lines = [line for line in lines if line != _UNSHOWN]
-            self._note_unshown(lines)
+            if self._timeline is not None:
+                for number, line in enumerate(lines, self._lines + 1):
+                    if line.endswith(_UNSHOWN):
+                        self._timeline.record_unshown(number)
         if not lines:
             return b""
         longest = max(map(len, lines))
@@ -269,12 +272,6 @@ class _Cleaner:
                 ]
             )
         return data + b"\n"
-
-    def _note_unshown(self, lines: list[bytes]) -> None:
-        if self._timeline is not None:
-            for number, line in enumerate(lines, self._lines + 1):
-                if line.endswith(_UNSHOWN):
-                    self._timeline.record_unshown(number)
 
     def _without_stamps(self, data: bytes) -> bytes:
         if not self._stamped:

@@ -51,7 +51,7 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class _Person:
     """Somebody who has signed in: GitLab's id of the user, which never changes, and the name."""
 
     user_id: str
@@ -105,7 +105,7 @@ class OpenIdClient:
         }
         return f"{self._application.issuer.rstrip('/')}/oauth/authorize?{urlencode(query)}"
 
-    def find_member(self, code: str, nonce: str, verifier: str) -> Person:
+    def find_member(self, code: str, nonce: str, verifier: str) -> _Person:
         """Return who has the code, if that is a member of the group, directly or through a group
         above it.
 
@@ -117,7 +117,7 @@ class OpenIdClient:
         user = self._fetch_user(tokens.access_token)
         if user.sub != claims["sub"]:
             raise Rejected(403, "GitLab names one user in the id token, and another as its owner")
-        person = Person(user.sub, one_line(user.preferred_username or user.nickname, _NAME))
+        person = _Person(user.sub, one_line(user.preferred_username or user.nickname, _NAME))
         if not _is_member(user.groups, self._application.group):
             who = f"{person.name} (user {person.user_id})"
             raise Rejected(403, f"{who} is no member of {self._application.group}")

@@ -238,7 +238,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class _Table:
     """Verdicts by one property; `hidden_count` smaller groups are left out."""
 
     name: str
@@ -247,7 +247,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Week:
+class _Week:
     """A column of the chart: the right share, and counts scaled so that the tallest week is 100."""
 
     label: str
@@ -259,7 +259,7 @@ class Week:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportPage:
+class _ReportPage:
     """The whole page. `total` is None if there are no verdicts.
 
     `flaky` and `frequent` are failures that occurred in several merge requests, with the URLs of
@@ -271,18 +271,18 @@ class ReportPage:
     first_day: str
     last_day: str
     total: Line | None
-    weeks: list[Week]
-    tables: list[Table]
+    weeks: list[_Week]
+    tables: list[_Table]
     flaky: list[tuple[Frequent, list[str]]]
     frequent: list[tuple[Frequent, list[str]]]
     wrong: list[WrongVerdict]
 
 
-def build_report(reports: Sequence[DayReport], days: int, project: str) -> ReportPage:
+def build_report(reports: Sequence[DayReport], days: int, project: str) -> _ReportPage:
     """Build the page from counted days."""
     cuts = precision.count_groups(reports)
     counted = sorted(report.day for report in reports)
-    return ReportPage(
+    return _ReportPage(
         days=days,
         project=project,
         first_day=counted[0] if counted else "",
@@ -296,9 +296,9 @@ def build_report(reports: Sequence[DayReport], days: int, project: str) -> Repor
     )
 
 
-def _make_table(name: str, groups: Sequence[Group]) -> Table:
+def _make_table(name: str, groups: Sequence[Group]) -> _Table:
     lines = [_make_line(group, name) for group in groups[:MOST_ROWS]]
-    return Table(name, lines, max(0, len(groups) - MOST_ROWS))
+    return _Table(name, lines, max(0, len(groups) - MOST_ROWS))
 
 
 def _make_line(group: Group, cut: str) -> Line:
@@ -314,12 +314,12 @@ def _make_bar(group: Group) -> Bar | None:
     return Bar(*(round(100 * each, 1) for each in (share.value, *share.interval)))
 
 
-def _make_weeks(groups: Sequence[Group]) -> list[Week]:
+def _make_weeks(groups: Sequence[Group]) -> list[_Week]:
     most = max((group.turns for group in groups), default=1)
     return [_make_week(group, 100 / most) for group in groups]
 
 
-def _make_week(group: Group, scale: float) -> Week:
+def _make_week(group: Group, scale: float) -> _Week:
     open_count = group.turns - group.judged_count
     counts = (group.right_count, group.wrong_count, open_count)
     right, wrong, unknown = (round(scale * count, 2) for count in counts)
@@ -328,7 +328,7 @@ def _make_week(group: Group, scale: float) -> Week:
         f"{open_count:,} open; right {precision.write_share(group)}"
     )
     label = group.name.partition("-")[2]
-    return Week(label, _make_bar(group), right, wrong, unknown, title)
+    return _Week(label, _make_bar(group), right, wrong, unknown, title)
 
 
 def _add_urls(failures: Iterable[Frequent]) -> list[tuple[Frequent, list[str]]]:

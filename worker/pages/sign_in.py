@@ -57,7 +57,7 @@ _log = logging.getLogger("sandpiper.pages")
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class _Operator:
     """Who has signed in. Times are in epoch seconds."""
 
     id: str
@@ -121,7 +121,7 @@ class SignIn:
                 503, "Not now", "The store does not answer at the moment. Try it again."
             )
 
-    def find_operator(self, request: Request) -> Operator | None:
+    def find_operator(self, request: Request) -> _Operator | None:
         """Return who has signed in, with a check at GitLab that is fresh; None for anybody else."""
         found = self._read_session(request)
         return found if found and self._now() < found.checked_at + FRESH else None
@@ -131,12 +131,12 @@ class SignIn:
         found = self.find_operator(request)
         return (found.name, f"{self._url}/sign-out") if found else None
 
-    def _read_session(self, request: Request) -> Operator | None:
+    def _read_session(self, request: Request) -> _Operator | None:
         """Return who has signed in in this browser, though the check at GitLab may be old."""
         kept = request.cookies.get(self._session_cookie, "")
         values = self._seals[0][1].open(kept) if kept and self._seals else None
         try:
-            found = Operator(**values) if values else None
+            found = _Operator(**values) if values else None
         except TypeError:
             return None
         if found is None or self._ended.has(found.id, self._now()):

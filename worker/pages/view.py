@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 
 from markupsafe import Markup
 
-from worker.answer.missing_evidence import find_unavailable
+from worker.answer.parse import find_unavailable
 from worker.conversation.context import CallCost, Context
 from worker.conversation.folds import FoldKind
 from worker.conversation.limits import SOFT, TurnUsage, measure_budgets
@@ -29,7 +29,7 @@ from worker.pages.texts import (
     indent_json,
     split_fields,
 )
-from worker.safety.redaction_counts import describe_counts
+from worker.safety.redacted_values import describe_counts
 from worker.safety.untrusted import one_line
 from worker.sessions.recent import RUNNING
 from worker.settings.limits import LimitSettings, Unit
@@ -52,7 +52,7 @@ class StoredTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUse:
+class _ToolUse:
     """A tool call and its result, which is None before it has ended."""
 
     name: str
@@ -73,7 +73,7 @@ class Step:
     ours: Text | None = None
     title: str = ""
     text: Text | None = None
-    calls: list[ToolUse] = field(default_factory=list)
+    calls: list[_ToolUse] = field(default_factory=list)
     time: str = ""
     seconds: str = ""
     tools: str = ""
@@ -81,7 +81,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
+class _Gauge:
     """A budget and how much of it was used; `percent` is at most 100. It `is_near` its limit from
     where the model is warned."""
 
@@ -101,7 +101,7 @@ class Turn:
     status: str
     steps: list[Step]
     note: Markup | None
-    gauges: list[Gauge]
+    gauges: list[_Gauge]
     asides: list[tuple[str, str]]
     details: list[tuple[str, str]]
     files: bool
@@ -117,7 +117,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class CallBar:
+class _CallBar:
     """One model call. `model` names the model, or the tier and the helper's task."""
 
     number: int
@@ -129,10 +129,10 @@ class CallBar:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class _Chart:
     """All model calls of a session. Bars are one unit wide; the picture is `width` by 100."""
 
-    bars: tuple[CallBar, ...]
+    bars: tuple[_CallBar, ...]
     top: str
     width: int
     turns: tuple[float, ...]
@@ -148,7 +148,7 @@ class Page:
     seconds: float
     models: str
     turns: list[Turn]
-    chart: Chart | None
+    chart: _Chart | None
     full: bool
     hidden_turns: int
 
@@ -225,14 +225,14 @@ def _list_details(context: Context) -> Iterator[tuple[str, str]]:
         yield "Redacted", one_line(describe_counts(context.redactions), 600)
 
 
-def _list_gauges(spent: TurnUsage, seconds: float, limits: LimitSettings) -> Iterator[Gauge]:
+def _list_gauges(spent: TurnUsage, seconds: float, limits: LimitSettings) -> Iterator[_Gauge]:
     for each in measure_budgets(limits, spent, spent.started_at + seconds):
         write = FORMATS[each.budget.unit]
         if amount := write(each.amount):  # a turn that has not ended has no time yet
             percent = round(min(100.0, max(0.0, 100 * each.share)), 1)
             near = each.share >= SOFT
             limit = write(each.limit) + (" tokens" if each.budget.unit is Unit.TOKENS else "")
-            yield Gauge(each.budget.title, amount, limit, percent, near)
+            yield _Gauge(each.budget.title, amount, limit, percent, near)
 
 
 FORMATS: Mapping[Unit, Callable[[float], str]] = {
@@ -347,10 +347,10 @@ def _add_times(step: Step, call: CallCost | None) -> Step:
 
 def _make_tool_use(
     call: ToolCall, results: Mapping[str, list[ToolResult]], room: CharacterBudget
-) -> ToolUse:
+) -> _ToolUse:
     left = results.get(call.id, [])
     result = left.pop(0) if left else None  # a provider may give one id twice
-    return ToolUse(
+    return _ToolUse(
         name=one_line(call.name, 80),
         arguments=split_fields(call.arguments, room),
         result=split_fields(result.content, room) if result else None,
@@ -359,7 +359,7 @@ def _make_tool_use(
     )
 
 
-def _build_chart(calls: Sequence[CallCost]) -> Chart | None:
+def _build_chart(calls: Sequence[CallCost]) -> _Chart | None:
     """Build the chart of the calls; None if there is nothing to show."""
     most = max((call.usage.input for call in calls), default=0)
     if most <= 0:
@@ -370,10 +370,10 @@ def _build_chart(calls: Sequence[CallCost]) -> Chart | None:
         for number in range(1, len(calls))
         if calls[number].turn != calls[number - 1].turn
     )
-    return Chart(bars, format_count(most), max(len(bars), 12), turns)
+    return _Chart(bars, format_count(most), max(len(bars), 12), turns)
 
 
-def _build_bar(number: int, call: CallCost, most: int) -> CallBar:
+def _build_bar(number: int, call: CallCost, most: int) -> _CallBar:
     parts, below, usage = [], 100.0, call.usage
     for kind, tokens in (
         ("cached", usage.cache_read),
@@ -384,7 +384,7 @@ def _build_bar(number: int, call: CallCost, most: int) -> CallBar:
         if height:
             below = round(below - height, 2)
             parts.append(Part(kind, below, height))
-    return CallBar(
+    return _CallBar(
         number + 1, number + 0.1, tuple(parts), usage, call.cost_usd, _describe_model(call)
     )
 

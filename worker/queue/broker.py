@@ -102,11 +102,11 @@ def _find_other_queue(app: Celery, connection: Any) -> QueueError | None:
     except amqp.NotFound:
         return None  # A look makes none.
     except amqp.PreconditionFailed as error:
-        return explain_other_queue(name_place(connection), error)
+        return _explain_other_queue(name_place(connection), error)
     return None
 
 
-def explain_other_queue(place: str, error: Exception) -> QueueError:
+def _explain_other_queue(place: str, error: Exception) -> QueueError:
     """Say what to do where RabbitMQ refuses (PRECONDITION_FAILED) to declare the queue."""
     reason = str(getattr(error, "message", "") or error).rstrip(".")
     return QueueError(
@@ -267,7 +267,7 @@ class Publisher:
                 self._app.amqp.default_queue(self._producer.channel).declare()
             except amqp.PreconditionFailed as error:
                 self._disconnect()
-                raise explain_other_queue(name_place(connection), error) from error
+                raise _explain_other_queue(name_place(connection), error) from error
         return self._producer
 
     def _disconnect(self) -> None:

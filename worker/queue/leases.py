@@ -288,15 +288,11 @@ class Leases:
                     return
             try:
                 registration.send_heartbeat()
-                self._release_late()
+                while self._unreleased:  # claims that could not be released in time
+                    self._store.release_turn(*self._unreleased[0])
+                    self._unreleased.pop(0)
             except StoreError as error:
                 log.warning("no heartbeat: %s", error)
-
-    def _release_late(self) -> None:
-        """Release the claims that could not be released in time. Raises StoreError."""
-        while self._unreleased:
-            self._store.release_turn(*self._unreleased[0])
-            self._unreleased.pop(0)
 
     def _claim(self, key: SessionKey, turn: int, claim: Claim) -> Claim:
         """Try to claim a turn; return the claim that then holds it."""

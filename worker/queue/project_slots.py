@@ -68,7 +68,10 @@ class ProjectSlots:
         try:
             yield True
         finally:
-            self._release_slot(project, entry.owner)
+            try:
+                self._update_owners(project, lambda owners: [x for x in owners if x != entry.owner])
+            except StoreError as error:  # it becomes free when this run's owner is dead
+                log.warning("a slot of project %d stays taken for now: %s", project, error)
             self._queue_next(project)
 
     def queue_held(self, project_id: int) -> int:
@@ -80,7 +83,11 @@ class ProjectSlots:
         free, admitted = self._count_free(project_id), 0
         if free <= 0:
             return 0
-        names = self._list_unparked(project_id)
+        # Entries that are known to be parked stay for weeks and would keep the later ones from
+        # being read.
+        parked = self._parked.get(project_id, set())
+        failures = _sort_failures(self._journal.list_names(project_id), project_id)
+        names = [name for name in failures if name not in parked]
         for name in names[: self._most_read]:
             if admitted >= free:
                 return admitted
@@ -103,13 +110,6 @@ class ProjectSlots:
             raise
         self._parked.get(project_id, set()).discard(name_entry(entry.trigger))
         return False
-
-    def _list_unparked(self, project_id: int) -> list[str]:
-        """List a project's failures except those that are known to be parked: these stay for weeks
-        and would keep the later ones from being read."""
-        names = _sort_failures(self._journal.list_names(project_id), project_id)
-        parked = self._parked.get(project_id, set())
-        return [name for name in names if name not in parked]
 
     def _queue_if_held(self, name: str, project_id: int) -> bool:
         """Queue an entry if it is held and no other worker is faster."""
@@ -149,14 +149,6 @@ class ProjectSlots:
             return [*owners, owner] if len(owners) < self._cap else None
 
         return self._update_owners(project_id, add_owner)
-
-    def _release_slot(self, project_id: int, owner: str) -> None:
-        """Give the slot up. If that fails, it becomes free when this run's owner is no longer
-        alive."""
-        try:
-            self._update_owners(project_id, lambda owners: [one for one in owners if one != owner])
-        except StoreError as error:
-            log.warning("a slot of project %d stays taken for now: %s", project_id, error)
 
     def _update_owners(
         self, project_id: int, change: Callable[[list[str]], list[str] | None]

@@ -21,7 +21,7 @@ from worker.clock import Clock
 from worker.conversation.events import Backlog, Watcher, ignore_event
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import QueueError, StoreError
-from worker.queue.journal import Journal, State, StoredEntry, get_project_id
+from worker.queue.journal import Entry, Journal, State, StoredEntry, get_project_id
 from worker.queue.leases import TIMER, Leases, get_worker_name
 
 log = logging.getLogger("sandpiper.recovery")
@@ -133,31 +133,29 @@ class Recovery:
             name: self._observations[name] for name in names if name in self._observations
         }
         self._read_entries(names, afresh=died)
-        abandoned, runs = self._find_abandoned(first=first), self._count_runs()
+        abandoned, entries = self._find_abandoned(first=first), self._list_entries()
+        runs = Counter(get_worker_name(each.owner) for each in entries if each.is_begun())
         queued = sum(self._queue_again(name, runs) for name in abandoned)
-        queued += sum(self._admit(project) for project in self._find_held_projects())
-        self._report_backlog()
-        return queued
-
-    def _find_held_projects(self) -> set[int]:
-        """Return the projects that have held entries."""
-        entries = (observation.stored.entry for observation in self._observations.values())
-        return {get_project_id(each.trigger) for each in entries if each.state is State.HELD}
-
-    def _report_backlog(self) -> None:
-        """Tell the watcher how many triggers have not ended, as they were last read."""
-        entries = [observation.stored.entry for observation in self._observations.values()]
+        held = [each for each in self._list_entries() if each.state is State.HELD]
+        queued += sum(map(self._admit, {get_project_id(each.trigger) for each in held}))
+        entries = self._list_entries()
         waiting = [each.accepted_at for each in entries if each.state is not State.PARKED]
         oldest = max(0.0, self._clock.now() - min(waiting)) if waiting else 0.0
         self._watch(Backlog(len(waiting), len(entries) - len(waiting), oldest))
+        return queued
+
+    def _list_entries(self) -> list[Entry]:
+        """List the entries as they were last read."""
+        return [observation.stored.entry for observation in self._observations.values()]
 
     def _read_entries(self, names: list[str], *, afresh: bool) -> None:
         """Read the entries that were not read not long ago, or all of them.
 
         What cannot be read keeps nobody from reading the rest. Raises StoreError if nothing can be.
         """
-        now = self._clock.monotonic()
-        due = [name for name in names if afresh or self._is_due(name, now)]
+        long_ago = self._clock.monotonic() - self._patience
+        known = {} if afresh else self._observations
+        due = [name for name in names if name not in known or known[name].read <= long_ago]
         failures: list[StoreError] = []
         for name, found in zip(due, self._readers.map(self._read_entry, due), strict=True):
             if isinstance(found, StoreError):
@@ -169,10 +167,6 @@ class Recovery:
         if failures:
             last = failures[-1]
             log.warning("%d of %d entries could not be read: %s", len(failures), len(due), last)
-
-    def _is_due(self, name: str, now: float) -> bool:
-        observation = self._observations.get(name)
-        return observation is None or now - observation.read >= self._patience
 
     def _read_entry(self, name: str) -> StoredEntry | StoreError | None:
         try:
@@ -202,17 +196,11 @@ class Recovery:
                 continue
             if not entry.owner:
                 unowned.append(name)
-            elif not self._is_alive(entry.owner):
+            elif get_worker_name(entry.owner) in self._leases.live_workers:
+                continue
+            elif not self._leases.is_alive(entry.owner):
                 dead.append(name)
         return dead + (unowned if first else self._find_overdue(unowned))
-
-    def _count_runs(self) -> Counter[str]:
-        """Return how many triggers each worker has begun and not ended, by the workers' names."""
-        entries = (observation.stored.entry for observation in self._observations.values())
-        return Counter(get_worker_name(each.owner) for each in entries if each.is_begun())
-
-    def _is_alive(self, owner: str) -> bool:
-        return get_worker_name(owner) in self._leases.live_workers or self._leases.is_alive(owner)
 
     def _find_overdue(self, unowned: list[str]) -> list[str]:
         """Return the entries without an owner whose message is considered lost.
@@ -222,7 +210,12 @@ class Recovery:
         """
         now = self._clock.monotonic()
         waited = {name: now - self._observations[name].since for name in unowned}
-        overdue = [name for name in unowned if waited[name] >= self._get_patience(name)]
+        overdue = []
+        for name in unowned:
+            requeues = self._observations[name].stored.entry.requeues
+            patience = min(self._patience * 2.0 ** min(requeues, 10), MOST_PATIENCE)
+            if waited[name] >= patience:
+                overdue.append(name)
         if not overdue or self._count_waiting() == 0:
             return overdue
         longest, youngest = self._patience * BACKLOG, self._youngest - DISORDER
@@ -231,11 +224,6 @@ class Recovery:
             for name in overdue
             if self._observations[name].queued < youngest or waited[name] >= longest
         ]
-
-    def _get_patience(self, name: str) -> float:
-        """Return the seconds for which an entry may have no owner."""
-        requeues = self._observations[name].stored.entry.requeues
-        return min(self._patience * 2.0 ** min(requeues, 10), MOST_PATIENCE)
 
     def _queue_again(self, name: str, runs: Counter[str]) -> bool:
         """Queue an entry again; False if it has changed meanwhile.

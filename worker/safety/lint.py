@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from worker.safety.marker import MARKER, Kind, find_marker
+from worker.safety.markdown import MARKER, Kind, find_marker
 from worker.safety.untrusted import BREAKS, UNSEEN
 
 MAX_SIZE = 80_000

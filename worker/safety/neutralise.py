@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from worker.safety.code import write_code_block, write_code_line
+from worker.safety.markdown import write_code_block, write_code_line
 from worker.safety.untrusted import one_line, visible
 
 LIMIT = 40_000

@@ -1,10 +1,12 @@
-"""A type for bytes without secrets: documents are made of nothing else.
+"""A type for bytes without secrets: documents are made of nothing else. And what was redacted in
+them, in words: kinds and counts, never the secrets.
 
 Strings are redacted before they are encoded: in JSON, a token at the beginning of a line follows
 the letter of an escape (`\\n`) and would be missed, yet it is a token again once decoded.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
@@ -65,11 +67,6 @@ def redact_bytes(data: bytes, redact: Redact) -> Redacted:
     return Redacted(redact(data), _KEY)
 
 
-def redact_stream(pieces: Iterable[bytes], redact: Redact) -> Iterator[Redacted]:
-    """Redact one text in pieces of whole lines; a secret that spans two pieces is found too."""
-    return (Redacted(each, _KEY) for each in redact_chunks(pieces, redact))
-
-
 def redact_json(value: Mapping[str, Any], redact: Callable[[str], str]) -> Redacted:
     """Return compact JSON in the given order, one line per item of its lists, for grep and sed.
 
@@ -79,15 +76,14 @@ def redact_json(value: Mapping[str, Any], redact: Callable[[str], str]) -> Redac
     clean = redact_values(
         value, lambda text: redact(visible(text.encode(errors="replace").decode()))
     )
-    lines = [f"{json.dumps(key)}:{_write_field(item)}" for key, item in clean.items()]
+    lines = []
+    for key, item in clean.items():
+        written = _write_compact(item)
+        if isinstance(item, list | tuple) and item:
+            written = "[\n" + ",\n".join(map(_write_compact, item)) + "\n]"
+        lines.append(f"{json.dumps(key)}:{written}")
     text = "{" + ",\n".join(lines) + "}\n"
     return Redacted(text.encode(errors="replace"), _KEY)
-
-
-def _write_field(item: Any) -> str:
-    if isinstance(item, list | tuple) and item:
-        return "[\n" + ",\n".join(map(_write_compact, item)) + "\n]"
-    return _write_compact(item)
 
 
 def _write_compact(item: Any) -> str:
@@ -136,19 +132,15 @@ def _redact_string(text: str, name: str, redact: Callable[[str], str]) -> str:
 
 def _redact_mapping(value: Mapping[Any, Any], redact: Callable[[str], str]) -> dict[Any, Any]:
     redacted: dict[Any, Any] = {}
-    named = _read_name(value)
+    # The name of a value in a list of variables.
+    names = (value.get(key) for key in ("name", "key"))
+    named = next((each for each in names if isinstance(each, str)), "")
     for key, item in value.items():
         name = redact(key) if _is_text(key) else key
         while name in redacted:  # two keys were secrets and now look the same; keep both values
             name = f"{name}'"
         redacted[name] = _redact_any(item, named if key == "value" and named else str(key), redact)
     return redacted
-
-
-def _read_name(value: Mapping[Any, Any]) -> str:
-    """Return the name of a mapping's value, as in a list of variables; "" if it tells none."""
-    names = (value.get(key) for key in ("name", "key"))
-    return next((each for each in names if isinstance(each, str)), "")
 
 
 def _redact_items(value: Sequence[Any], name: str, redact: Callable[[str], str]) -> list[Any]:
@@ -171,31 +163,28 @@ _MOST = 16 << 20  # the most bytes held back, however few of them are certain
 _MOST_TRIES = 8
 
 
-def redact_chunks(
-    pieces: Iterable[bytes], redact: Callable[[bytes], bytes], overlap: int = OVERLAP
-) -> Iterator[bytes]:
-    """Yield the text of the pieces (of whole lines each) without secrets.
-
-    `redact` must keep the number of lines. Of a secret longer than `overlap` lines, the rest may
-    stay.
-    """
+def redact_stream(
+    pieces: Iterable[bytes], redact: Redact, overlap: int = OVERLAP
+) -> Iterator[Redacted]:
+    """Redact one text in pieces of whole lines; a secret that spans two pieces is found too. Of one
+    longer than `overlap` lines, the rest may stay."""
     held = b""
     for piece in pieces:
         if len(held) >= _LEAST:  # checked only here, when it is known that more comes
             clean = redact(held)
             if len(held) > _MOST:
-                yield clean
+                yield Redacted(clean, _KEY)
                 held = b""
             elif cut := _find_certain_line(held, clean, redact, overlap):
-                yield clean[: cut[1]]
+                yield Redacted(clean[: cut[1]], _KEY)
                 held = held[cut[0] :]
         held += piece
     if held:
-        yield redact(held)
+        yield Redacted(redact(held), _KEY)
 
 
 def _find_certain_line(
-    raw: bytes, clean: bytes, redact: Callable[[bytes], bytes], overlap: int
+    raw: bytes, clean: bytes, redact: Redact, overlap: int
 ) -> tuple[int, int] | None:
     """Return where, in both texts, the last line begins that is at least `overlap` lines before the
     end and whose text is redacted the same without what comes before it. None if there is none.
@@ -230,3 +219,60 @@ def _find_same_line(
             return raw_at, clean_at
         raw_at, clean_at = raw.rfind(b"\n", 0, raw_at), clean.rfind(b"\n", 0, clean_at)
     return None
+
+
+# ---------------------------------------------------------------------------- what was redacted
+
+Counts = tuple[tuple[str, int, str], ...]
+"""How often each kind of secret (as in `redact.mark`) was redacted in each document: the kind, the
+number, the document ("" if unknown); ordered by kind and document."""
+
+_PROPER_NAMES = """
+    AWS Airtable Alibaba Anthropic Artifactory Atlassian Azure Brevo Buildkite CircleCI Clojars
+    Cloudflare Databricks DigitalOcean Docker Doppler Duffel Dynatrace EasyPost Figma
+    Flutterwave GitHub GitLab Google Grafana Harness Heroku HubSpot Infracost Linear Mailchimp
+    Mailgun MaxMind Netlify Notion NuGet Octopus OpenAI OpenShift PlanetScale Postman Prefect
+    Pulumi PyPI ReadMe RubyGems Scalingo SendGrid Sentry Shippo Shopify Slack Snyk Sonar
+    Sourcegraph Square Stripe Supabase Tailscale Telegram Terraform Twilio Typeform URL Vault
+    Yandex
+"""
+_PROPER = tuple(_PROPER_NAMES.split())
+_NAMES = {
+    "authorization": "authorization header",
+    "fly": "Fly.io",
+    "frameio": "Frame.io",
+    "huggingface": "Hugging Face",
+    "jwt": "JSON web token",
+    "newrelic": "New Relic",
+    **{name.lower(): name for name in _PROPER},
+}
+
+
+def sort_counts(found: Mapping[tuple[str, str], int]) -> Counts:
+    """Return the counts by kind and document as sorted `Counts`, without those that are zero."""
+    return tuple(
+        (kind, number, document) for (kind, document), number in sorted(found.items()) if number > 0
+    )
+
+
+def describe_counts(found: Counts) -> str:
+    """Describe the counts as "2 GitLab tokens, 1 private key", over all documents; "" if empty."""
+    total = Counter[str]()
+    for kind, number, _ in found:
+        total[kind] += number
+    return ", ".join(
+        f"{number} {' '.join(_NAMES.get(part, part) for part in kind.split('-'))}"
+        f"{'s' * (number != 1)}"
+        for kind, number in total.items()
+    )
+
+
+def group_by_document(found: Counts) -> tuple[tuple[str, Counts], ...]:
+    """Return the documents, each with its own counts."""
+    documents = sorted({document for _, _, document in found})
+    return tuple((name, tuple(each for each in found if each[2] == name)) for name in documents)
+
+
+def count_all(found: Counts) -> int:
+    """Return how many secrets there were."""
+    return sum(number for _, number, _ in found)

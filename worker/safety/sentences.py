@@ -1,8 +1,10 @@
-"""Splits a text into sentences and clauses. Pure."""
+"""Splits a text into sentences and clauses, and finds the word that somebody meant who wrote one
+that does not exist. Pure."""
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 
 MAX_TEXT = 8_000
 """The most characters of a text that are read."""
@@ -124,11 +126,6 @@ def begin_words(text: str, longest: int) -> str:
     atoms = _find_atoms(text)
     ends = (blank.start() for blank in re.finditer(r"\s+", text[: longest + 1]))
     words = text[: max((end for end in ends if not _is_inside(end, atoms)), default=0)]
-    return _remove_open_end(words)
-
-
-def _remove_open_end(words: str) -> str:
-    """Return a text without the final marks and words that only lead to the next word."""
     return _LEADS_ON.sub("", words, count=1)
 
 
@@ -152,17 +149,13 @@ def _split_line(line: str) -> list[str]:
     for end in _END.finditer(line):
         if _is_inside(end.start(), atoms):
             continue
-        if end[0][0] not in _WIDE_ENDS and _goes_on(line, start, end):
-            continue
+        if end[0][0] not in _WIDE_ENDS:
+            before = line[max(start, end.start() - 12) : end.start() + 1]
+            if _SHORT.search(before) or not _NEXT.match(line, end.end()):
+                continue  # an abbreviation, or no sentence follows
         found.append(line[start : end.end()].strip())
         start = end.end()
     return [each for each in (*found, line[start:].strip()) if each]
-
-
-def _goes_on(line: str, start: int, end: re.Match[str]) -> bool:
-    """Whether the sentence that begins at `start` goes on after what looks like its end."""
-    abbreviation = _SHORT.search(line[max(start, end.start() - 12) : end.start() + 1])
-    return abbreviation is not None or not _NEXT.match(line, end.end())
 
 
 def _find_atoms(line: str) -> list[tuple[int, int]]:
@@ -173,3 +166,50 @@ def _is_inside(at: int, atoms: list[tuple[int, int]]) -> bool:
     """Whether a position is inside one of the spans, but not at its last character."""
     number = bisect_right(atoms, (at, len(atoms) + MAX_TEXT)) - 1
     return number >= 0 and at < atoms[number][1] - 1
+
+
+# ------------------------------------------------------------------------------- misspelt words
+
+_CUTOFF = 0.7
+"""How alike two words are, of 1, if one may be the other misspelt."""
+
+
+def find_nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known word that is most like `word`, whatever their case and dashes; else ""."""
+    by_letters = {_simplify(each): each for each in known}
+    near = get_close_matches(_simplify(word[:200]), by_letters, n=1, cutoff=_CUTOFF)
+    return by_letters[near[0]] if near else ""
+
+
+def suggest_nearest(word: str, known: Iterable[str]) -> str:
+    """Return ": did you mean …?" to follow a sentence, or "" if nothing known is like `word`."""
+    near = find_nearest(word, known)
+    return f": did you mean {near}?" if near else ""
+
+
+def _simplify(word: str) -> str:
+    return "".join(letter for letter in word.lower() if letter.isalnum() or letter == "*")
+
+
+_FARTHEST = 2
+
+
+def correct_spelling(name: str, known: Iterable[str]) -> str | None:
+    """Return the only known tool within edit distance 2 of `name`, None if none or several are.
+
+    Such a tool is run, so a likeness by ratio, as `difflib` has it, is not enough: of a
+    list of tools it would take `gitlab_get_job_runs` for `gitlab_get_job_log`.
+    """
+    near = [other for other in known if _is_near(name, other)]
+    return near[0] if len(near) == 1 else None
+
+
+def _is_near(one: str, other: str) -> bool:
+    if abs(len(one) - len(other)) > _FARTHEST:
+        return False
+    row = list(range(len(other) + 1))
+    for left in one:
+        above, row = row, [row[0] + 1]
+        for at, right in enumerate(other):
+            row.append(min(above[at] + (left != right), above[at + 1] + 1, row[at] + 1))
+    return row[-1] <= _FARTHEST

@@ -5,7 +5,6 @@ not S3's is transient: nobody is told that an object is not there, or what it ho
 """
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -94,34 +93,16 @@ def require_fields(answer: Mapping[str, Any], failed: str, *names: str) -> None:
         raise Odd(f"{failed}: the answer has no {missing[0]}{said}")
 
 
-def require_list(answer: Mapping[str, Any], failed: str) -> None:
-    """Raise Odd unless an answer is a list of names, also one of none."""
-    if "IsTruncated" not in answer and "Name" not in answer:
-        raise Odd(f"{failed}: the answer is no list")
-
-
 def is_page(answer: Mapping[str, Any]) -> bool:
     """Whether an answer is a web page, which S3 never sends by itself."""
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return str(headers.get("content-type", "")).startswith("text/html")
 
 
-def require_content(answer: Mapping[str, Any], content: bytes, failed: str) -> None:
-    """Raise Odd if an object's content is not what its writer has put there."""
-    written = answer.get("Metadata", {}).get(SUM)
-    if written and written != hash_content(content):
-        raise Odd(f"{failed}: {len(content)} bytes came, and they are not what was written")
-
-
 def has_own_tag(answer: Mapping[str, Any], content: bytes) -> bool:
     """Whether the ETag is the MD5 of the content, as it is where nothing is encrypted."""
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
     return str(answer.get("ETag", "")).strip('"') == digest
-
-
-def looks_like_md5(answer: Mapping[str, Any]) -> bool:
-    """Whether the ETag may be an MD5: that of an object in several parts is none."""
-    return re.fullmatch(r'"?[0-9a-f]{32}"?', str(answer.get("ETag", ""))) is not None
 
 
 def hash_content(content: bytes) -> str:

@@ -74,11 +74,11 @@ class CheckedObjects:
         """Raises Unreadable for what cannot be what it is named, until a second look;
         then it is set aside, and counts as absent."""
         stored = self._objects.read(name, limit + SLACK)
-        problem = find_problem(name, stored.content) if stored else ""
+        problem = _find_problem(name, stored.content) if stored else ""
         if stored is None or not problem:
-            if name in self._doubted:
+            if name in self._doubted:  # it is whole, or gone
                 self._doubted.discard(name)
-                forget_look(self._objects, name)
+                self._objects.delete(f"{SEEN}{name}")
             return stored and Stored(remove_place(name, stored.content), stored.version)
         self._doubted.add(name)
         confirm_damage(self._objects, name, stored.content, problem, self._now())
@@ -119,7 +119,7 @@ class CheckedObjects:
 # ------------------------------------------------------------------ what cannot be what it is named
 
 
-def find_problem(name: str, content: bytes) -> str:
+def _find_problem(name: str, content: bytes) -> str:
     """Return why `content` cannot be what an object of this name holds, or "".
 
     Not looked at is what nobody writes over: committed turns, what is stored with them, and the
@@ -136,11 +136,12 @@ def find_problem(name: str, content: bytes) -> str:
         return "it is a web page"
     if _RECORD.match(name):
         fields = _read_object(content)
-        return "it is not a JSON object" if fields is None else find_wrong_shape(name, fields)
+        return "it is not a JSON object" if fields is None else _find_wrong_shape(name, fields)
     if name.startswith(KNOWN) and (fields := _read_object(content)):
-        return find_wrong_shape(name, fields)
-    if memory := find_wrong_memory(name, content):
-        return memory
+        return _find_wrong_shape(name, fields)
+    place = _MEMORY_PLACE.search(content[-400:]) if _MEMORY.fullmatch(name) else None
+    if place and place[1] != name.encode():
+        return f"it is of {place[1].decode(errors='replace')}"
     is_cut = content.startswith(b"{") and not content[-100:].rstrip().endswith(b"}")
     return "it is cut off" if is_cut and name.endswith(".json") else ""
 
@@ -184,11 +185,6 @@ def set_aside(records: Records, name: str, stored: Stored) -> None:
     """Move a record whose damage is confirmed to where `bring_back` finds it. Raises StoreError."""
     records.create(f"{KEPT}{name}~{_digest(stored.content)}", stored.content)
     records.delete(name, stored.version)
-    forget_look(records, name)
-
-
-def forget_look(records: Records, name: str) -> None:
-    """Forget that a record was found damaged: it is whole, or gone. Raises StoreError."""
     records.delete(f"{SEEN}{name}")
 
 
@@ -237,20 +233,13 @@ def remove_place(name: str, content: bytes) -> bytes:
     return content.removesuffix(suffix) + (b"" if _MEMORY.fullmatch(name) else b"}")
 
 
-def find_wrong_shape(name: str, fields: Mapping[str, Any]) -> str:
+def _find_wrong_shape(name: str, fields: Mapping[str, Any]) -> str:
     """Return why a record of this name cannot hold these fields, or ""."""
     place = fields.get("lies_at", name)
     if place != name:
         return f"it is of {place if isinstance(place, str) else 'nowhere'}"[:300]
     check = _SHAPES.get(name.partition("/")[0])
     return "" if check is None or check(fields) else "its fields are not those of such a record"
-
-
-def find_wrong_memory(name: str, content: bytes) -> str:
-    """Return why a text cannot be the memory of this name, or ""."""
-    place = _MEMORY_PLACE.search(content[-400:]) if _MEMORY.fullmatch(name) else None
-    is_ours = place is None or place[1] == name.encode()
-    return "" if is_ours or place is None else f"it is of {place[1].decode(errors='replace')}"
 
 
 def _make_suffix(name: str) -> bytes:

@@ -78,8 +78,10 @@ class Folder:
 
     def exists(self, name: str) -> bool:
         path = self._root / name
-        with _translate_errors(f"look at {path}"):
-            return _exists(path)
+        with _translate_errors(f"look at {path}"), suppress(FileNotFoundError):
+            path.stat()
+            return True
+        return False
 
     def find_modification_time(self, name: str) -> float | None:
         path = self._root / name
@@ -90,9 +92,13 @@ class Folder:
             return None
 
     def read(self, name: str, limit: int) -> Stored | None:
-        path = self._root / name
+        path, content = self._root / name, None
         with _translate_errors(f"read {path}"):
-            content = _read_current(path, limit + 1)
+            # Also while `write` swaps it, or if a worker was killed in the middle.
+            for place in (path, Path(_name_aside(str(path)))) * _READ_ATTEMPTS:
+                content = _read(place, limit + 1)
+                if content is not None:
+                    break
         if content is None:
             return None
         if len(content) > limit:
@@ -271,14 +277,6 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def _exists(path: Path) -> bool:
-    try:
-        path.stat()
-    except FileNotFoundError:
-        return False
-    return True
-
-
 def _swap(path: str, content: bytes) -> None:
     # Plain strings: Path objects for the names would cost as much as the files themselves.
     folder, aside = path.rpartition("/")[0], _name_aside(path)
@@ -314,15 +312,6 @@ def _remove_dead_scratch(folder: Path) -> None:
         with suppress(FileNotFoundError):
             if now - each.stat().st_mtime > _DEAD_AFTER:
                 each.unlink()
-
-
-def _read_current(path: Path, limit: int) -> bytes | None:
-    """Read the object, also while `write` swaps it or if a worker was killed in the middle."""
-    for place in (path, Path(_name_aside(str(path)))) * _READ_ATTEMPTS:
-        content = _read(place, limit)
-        if content is not None:
-            return content
-    return None
 
 
 def _read(path: Path, limit: int) -> bytes | None:

@@ -137,7 +137,10 @@ class RedisGuardedObjects:
         """Hold the lock on writing an object."""
         key, token = f"{self._prefix}lock:{name}", secrets.token_bytes(16)
         deadline = time.monotonic() + LOCK_SECONDS
-        while not self._try_lock(key, token):
+        while True:
+            with self._translate_errors(key):
+                if self._redis.set(key, token, nx=True, ex=LOCK_SECONDS):
+                    break
             if time.monotonic() > deadline:
                 raise StoreError(
                     f"{self._objects.describe_place(name)} stays locked", transient=True
@@ -148,10 +151,6 @@ class RedisGuardedObjects:
         finally:
             with self._translate_errors(name):
                 self._redis.eval(_SWAP, 1, key, _compute_version(token))
-
-    def _try_lock(self, key: str, token: bytes) -> bool:
-        with self._translate_errors(key):
-            return bool(self._redis.set(key, token, nx=True, ex=LOCK_SECONDS))
 
     @contextmanager
     def _translate_errors(self, name: str) -> Iterator[None]:

@@ -118,9 +118,7 @@ END = 10**13
 
 _ROW = re.compile(r"recent/\d{6}/(\d{13})-(\d{1,19})-(\d{1,19})-[0-9a-f]{4,64}-\d{4}\.json")
 _DAY = re.compile(r"(?:spend/\d{1,19}|verdicts)/(\d{4}-\d\d-\d\d)\.json")
-_KNOWN = re.compile(r"known/([1-9]\d{0,18})/([0-9a-f]{8,64})\.json")
-_MEMORY = re.compile(r"known/([1-9]\d{0,18})/knowledge\.md")
-_WORDS = re.compile(r"known/([1-9]\d{0,18})/words\.index")
+_KNOWN = re.compile(r"known/([1-9]\d{0,18})/([0-9a-f]{8,64}\.json|knowledge\.md|words\.index)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +163,7 @@ def parse_day_end(name: str) -> float | None:
 
 
 def parse_known(name: str) -> tuple[int, str] | None:
-    """Return the project and key of a known failure, None for the name of another object."""
+    """Return the project of which a known failure, its memory or its words are stored, and how
+    their name ends: "{key}.json", or a MemoryPart. None for the name of another object."""
     match = _KNOWN.fullmatch(name)
     return (int(match[1]), match[2]) if match else None
-
-
-def parse_words(name: str) -> int | None:
-    """Return the project of an index of error words, None for the name of another object."""
-    match = _WORDS.fullmatch(name)
-    return int(match[1]) if match else None
-
-
-def parse_memory(name: str) -> int | None:
-    """Return the project that a memory belongs to, None for the name of another object."""
-    match = _MEMORY.fullmatch(name)
-    return int(match[1]) if match else None

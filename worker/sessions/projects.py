@@ -8,10 +8,10 @@ preferences/{project_id}/{mr_iid}.json, preferences/{project_id}/project.json
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol
 
 from worker.conversation.tiers import Preference, TierModel
 from worker.errors import StoreError
@@ -134,23 +134,19 @@ def dump_preference(preference: Preference) -> bytes:
 def load_preference(data: bytes | None, where: str) -> Preference:
     """Read the bytes of `dump_preference`; missing or damaged bytes give an empty preference."""
     try:
-        return _read_preference(json.loads(data or b"{}"), where)
+        fields = json.loads(data or b"{}")
+        models, tier = fields.get("models", {}), fields.get("tier", "")
+        overrides = {
+            each: TierModel(str(models[each]["model"]), str(models[each]["reasoning"]))
+            for each in TIERS
+            if each in models
+        }
+        return Preference(
+            tier=tier if tier in TIERS else "",
+            is_forced=fields.get("forced") is True,
+            overrides=overrides,
+            set_at=float(fields.get("set_at", 0.0)),
+            where=where,
+        )
     except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
         return Preference(where=where)
-
-
-def _read_preference(fields: Mapping[str, Any], where: str) -> Preference:
-    models = fields.get("models", {})
-    overrides = {
-        tier: TierModel(str(models[tier]["model"]), str(models[tier]["reasoning"]))
-        for tier in TIERS
-        if tier in models
-    }
-    tier = fields.get("tier", "")
-    return Preference(
-        tier=tier if tier in TIERS else "",
-        is_forced=fields.get("forced") is True,
-        overrides=overrides,
-        set_at=float(fields.get("set_at", 0.0)),
-        where=where,
-    )

@@ -50,7 +50,10 @@ class RecentTurns:
 
     def put_row(self, key: SessionKey, turn: int, at: float, row: bytes) -> None:
         """List a turn that began `at` (epoch seconds), or replace its row."""
-        name = _make_name(key, turn, at)
+        layout.make_turn_prefix(key, turn)  # raises StoreError for an invalid key
+        left = min(max(END - 1 - int(at * 1000), 0), END - 1)
+        place = f"{key.project_id}-{key.mr_iid}-{key.session_id}-{turn:04d}"
+        name = f"{RECENT}{left // _DAY:06d}/{left:013d}-{place}.json"
         if len(row) > MAX_ROW:
             raise StoreError(
                 f"{self._objects.describe_place(name)} would be larger than {MAX_ROW} bytes"
@@ -75,13 +78,6 @@ class RecentTurns:
             with suppress(Unreadable):
                 if stored := self._objects.read(match[0], MAX_ROW):
                     yield match[1], stored.content
-
-
-def _make_name(key: SessionKey, turn: int, at: float) -> str:
-    layout.make_turn_prefix(key, turn)  # raises StoreError for an invalid key
-    left = min(max(END - 1 - int(at * 1000), 0), END - 1)
-    place = f"{key.project_id}-{key.mr_iid}-{key.session_id}-{turn:04d}"
-    return f"{RECENT}{left // _DAY:06d}/{left:013d}-{place}.json"
 
 
 class RowError(ValueError):

@@ -114,7 +114,7 @@ class GitLabSettings(Part):
     @field_validator("webhook_key")
     @classmethod
     def _check_keys(cls, value: str) -> str:
-        keys = split_keys(value)
+        keys = _split_keys(value)
         if len(keys) > MAX_KEYS or any(len(key) < MIN_KEY_LENGTH for key in keys):
             raise ValueError(
                 f"expected one key, or two with a space between, of {MIN_KEY_LENGTH} characters or "
@@ -125,7 +125,7 @@ class GitLabSettings(Part):
     @property
     def webhook_keys(self) -> tuple[str, ...]:
         """The keys that make the secrets of projects' webhooks, the newest first."""
-        return split_keys(self.webhook_key)
+        return _split_keys(self.webhook_key)
 
 
 SIGNING = "whsec_"
@@ -141,7 +141,7 @@ MAX_KEYS = 2
 """The new key and, until all webhooks have secrets of it, the old one."""
 
 
-def split_keys(text: str) -> tuple[str, ...]:
+def _split_keys(text: str) -> tuple[str, ...]:
     """Split what an operator has set into keys, the newest first; they have no spaces."""
     return tuple(text.split())
 

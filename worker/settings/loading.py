@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.errors import ConfigError
-from worker.safety.spelling import find_nearest, suggest_nearest
+from worker.safety.sentences import find_nearest, suggest_nearest
 from worker.settings.environment import (
     DEFAULTS,
     ENVIRONMENT_ONLY,
@@ -69,7 +69,7 @@ def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> S
     tree: dict[str, Any] = document.tree
     spots: dict[tuple[Step, ...], Spot] = dict(document.spots)
     problems = [*document.problems, *take_out_secrets(tree, spots, where)]
-    problems += apply_variables(tree, env, spots)
+    problems += _apply_variables(tree, env, spots)
     problems += take_out_secrets(tree, spots, where)
     problems += apply_environment(tree, env, spots)
     settings, wrong = validate(Settings, tree, spots, where, _advise, _list_secrets(env))
@@ -144,7 +144,7 @@ _ADDRESS = re.compile(r"(?:tcp|udp|sctp)://.*")
 `sandpiper`: `…_SERVICE_HOST`, `…_PORT_8080_TCP`, and `…_PORT`, which is an address."""
 
 
-def apply_variables(tree: dict[str, Any], env: Mapping[str, str], spots: Spots) -> list[Problem]:
+def _apply_variables(tree: dict[str, Any], env: Mapping[str, str], spots: Spots) -> list[Problem]:
     """Put the values of the variables of keys into `tree`, and the variables into `spots`.
 
     Returns what is wrong with them, such as a variable of no key.

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from worker.safety.spelling import suggest_nearest
+from worker.safety.sentences import suggest_nearest
 from worker.safety.untrusted import one_line
 from worker.settings.base import Clash, Part, Secret, say_form
 
@@ -56,7 +56,7 @@ ModelOrNone = Annotated[
 """A model with its provider."""
 
 
-def write_date(value: object) -> object:
+def _write_date(value: object) -> object:
     """Return a date as text, which YAML reads as a date where it is not quoted."""
     return value.isoformat() if isinstance(value, date) else value
 
@@ -87,7 +87,7 @@ class ProviderSettings(Part):
         "the variable `X`. What `auth` sets cannot be among them.",
     )
     region: str = Field(default="", description="AWS's region, with `auth: bedrock`.")
-    api_version: Annotated[str, BeforeValidator(write_date, json_schema_input_type=str)] = Field(
+    api_version: Annotated[str, BeforeValidator(_write_date, json_schema_input_type=str)] = Field(
         default="",
         json_schema_extra={"pattern": _API_VERSION, **say_form(_NO_VERSION)},
         description="`auth: azure`: a date for the dated API, by the deployment's path; empty: the "
@@ -156,7 +156,7 @@ ProviderName = Annotated[
 ]
 
 
-class PriceSettings(Part):
+class _PriceSettings(Part):
     """Dollars per million tokens; a cache price that is not given is that of plain input."""
 
     input: Dollars | None = Field(default=None, description="Dollars per million input tokens.")
@@ -170,14 +170,14 @@ class PriceSettings(Part):
     cache_write_1h: Dollars | None = Field(default=None, description="The same, kept for an hour.")
 
 
-class TierSettings(PriceSettings):
+class TierSettings(_PriceSettings):
     """Prices for prompts above a number of tokens, or from a day on."""
 
     above: int = Field(default=0, ge=0, description="Above so many tokens of prompt.")
     since: date | None = Field(default=None, description="From this day on.")
 
 
-class LevelSettings(Part):
+class _LevelSettings(Part):
     """One entry of a model's `levels:`."""
 
     window: int | None = Field(
@@ -190,7 +190,7 @@ class LevelSettings(Part):
     )
 
 
-class CatalogueSettings(PriceSettings):
+class _CatalogueSettings(_PriceSettings):
     """One entry of `models.catalogue:`: a model that is not built in, or corrects one that is."""
 
     like: str | None = Field(
@@ -210,7 +210,7 @@ class CatalogueSettings(PriceSettings):
     chat_effort: Level | None = Field(
         default=None, description="The same, where it is asked by Chat Completions."
     )
-    levels: dict[Level, LevelSettings] | None = Field(
+    levels: dict[Level, _LevelSettings] | None = Field(
         default=None,
         description="All its reasoning levels, by their names; a level that is not here is "
         "refused.",
@@ -236,7 +236,7 @@ class CatalogueSettings(PriceSettings):
     )
 
 
-class ModelTierSettings(Part):
+class _ModelTierSettings(Part):
     """One entry of `models.tiers:`."""
 
     model: Model = Field(description="The tier's model, as `provider/model`.")
@@ -250,7 +250,7 @@ def read_reply(value: object) -> object:
     return {"model": value} if isinstance(value, str) else value
 
 
-class ReplySettings(Part):
+class _ReplySettings(Part):
     """`models.reply:`, or only its `model`."""
 
     model: str = Field(
@@ -287,7 +287,7 @@ class ModelSettings(Part):
     helper_timeout: float = Field(
         default=20.0, gt=0, le=600, description="Seconds that the helper's answer may take."
     )
-    tiers: dict[TierName, ModelTierSettings] = Field(
+    tiers: dict[TierName, _ModelTierSettings] = Field(
         default={},
         description="Models by tier, from cheap to strong: `balanced`, `smart`, `coding`, `deep`. "
         "A missing one is the default model. Empty: there are no tiers.",
@@ -299,8 +299,8 @@ class ModelSettings(Part):
         "verdicts, malformed answers, work on code.",
     )
     reply: Annotated[
-        ReplySettings, BeforeValidator(read_reply, json_schema_input_type=ReplySettings | str)
-    ] = ReplySettings()
+        _ReplySettings, BeforeValidator(read_reply, json_schema_input_type=_ReplySettings | str)
+    ] = _ReplySettings()
     choosable: tuple[str, ...] = Field(
         default=(),
         description="Globs of the models, as `provider/model`, that a comment may choose besides "
@@ -311,7 +311,7 @@ class ModelSettings(Part):
         description="What differs from a built-in provider, by its name; and servers of your own, "
         "each with its `api`, by any other name.",
     )
-    catalogue: dict[str, CatalogueSettings] = Field(
+    catalogue: dict[str, _CatalogueSettings] = Field(
         default={},
         description="What is to be known of a model that is not built in, by its name.",
     )
@@ -332,7 +332,7 @@ class ModelSettings(Part):
 
     def use_alone(self, model: str) -> "ModelSettings":
         """Return the settings with one model for all turns, before the fallbacks."""
-        return self.model_copy(update={"default": model, "tiers": {}, "reply": ReplySettings()})
+        return self.model_copy(update={"default": model, "tiers": {}, "reply": _ReplySettings()})
 
     def get_provider(self, name: str) -> ProviderSettings:
         """Return the settings of a provider; all fields are unset if it has none."""

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from worker.errors import ConfigError
-from worker.safety.spelling import suggest_nearest
+from worker.safety.sentences import suggest_nearest
 from worker.safety.untrusted import one_line
 from worker.settings.base import say_form
 from worker.settings.models import TierName

@@ -34,18 +34,18 @@ class ToolList(StrEnum):
     COMPACT = "compact"
 
 
-def read_off(value: object) -> object:
+def _read_off(value: object) -> object:
     """Return "off" for False, which is how YAML reads an unquoted `off`."""
     return "off" if value is False else value
 
 
 PlanChoice = Annotated[
-    PlanBy, BeforeValidator(read_off, json_schema_input_type=PlanBy | Literal[False])
+    PlanBy, BeforeValidator(_read_off, json_schema_input_type=PlanBy | Literal[False])
 ]
 
 
 GateChoice = Annotated[
-    Gate, BeforeValidator(read_off, json_schema_input_type=Gate | Literal[False])
+    Gate, BeforeValidator(_read_off, json_schema_input_type=Gate | Literal[False])
 ]
 
 

@@ -129,7 +129,7 @@ class SandboxSettings(Part):
     )
 
 
-class TenantSettings(Part):
+class _TenantSettings(Part):
     """One entry of `sources.konflux.projects:`."""
 
     namespace: str = Field(
@@ -145,7 +145,7 @@ class TenantSettings(Part):
     )
 
 
-class KonfluxSettings(Part):
+class _KonfluxSettings(Part):
     """`sources.konflux:`. Off without `url`."""
 
     url: URL = Field(default="", description="The Kubernetes API; empty: off.")
@@ -156,13 +156,13 @@ class KonfluxSettings(Part):
         "quote. What Pipelines as Code's `custom-console-url-pr-details` has before `/ns/`.",
     )
     ca_file: str = Field(default="", description="Certificates to trust instead of the usual ones.")
-    projects: dict[str, TenantSettings] = Field(
+    projects: dict[str, _TenantSettings] = Field(
         default={}, description="Where each project's pipelines run, by its path in GitLab."
     )
     token: Secret = Field(default="", description="Reads pipeline runs and logs of Konflux.")
 
 
-class TestingFarmSettings(Part):
+class _TestingFarmSettings(Part):
     """`sources.testing_farm:`. Off without `repositories`."""
 
     url: URL = Field(default="https://api.testing-farm.io", min_length=1, description="Its API.")
@@ -191,8 +191,8 @@ class SourceSettings(Part):
         "request's project are no members of another one, so what a project keeps for its members "
         "is not read.",
     )
-    konflux: KonfluxSettings = KonfluxSettings()
-    testing_farm: TestingFarmSettings = TestingFarmSettings()
+    konflux: _KonfluxSettings = _KonfluxSettings()
+    testing_farm: _TestingFarmSettings = _TestingFarmSettings()
 
     def list_link_places(self) -> frozenset[str]:
         """Return where notes may link to in these systems: hosts, with their URL's path if any."""
@@ -206,7 +206,7 @@ MIN_SECRET_LENGTH = 16
 """Characters. Anyone with a link can try secrets against its signature offline."""
 
 
-class SignInSettings(Part):
+class _SignInSettings(Part):
     """`pages.sign_in:`."""
 
     group: str = Field(
@@ -256,7 +256,7 @@ class PageSettings(Part):
         description="Opens the list of sessions at `/sessions`, if `url` is set; empty: there is "
         "none.",
     )
-    sign_in: SignInSettings = SignInSettings()
+    sign_in: _SignInSettings = _SignInSettings()
 
     @field_validator("secret", "operator_token")
     @classmethod

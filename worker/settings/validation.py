@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from worker.safety.redact import Redactor
-from worker.safety.spelling import find_nearest, suggest_nearest
+from worker.safety.sentences import find_nearest, suggest_nearest
 from worker.safety.untrusted import one_line
 from worker.settings.base import Clash
 from worker.settings.yaml_text import Problem, Spot, Step, find_spot, format_key

@@ -85,7 +85,7 @@ class Telemetry:
         gitlab = replace(
             deps.gitlab,
             notes=CountedNoteWriter(deps.gitlab.notes, self.metrics),
-            reactions=CountedReactions(deps.gitlab.reactions, self.metrics),
+            reactions=_CountedReactions(deps.gitlab.reactions, self.metrics),
         )
         return replace(deps, runtime=runtime, gitlab=gitlab)
 
@@ -287,7 +287,7 @@ class CountedNoteWriter:
             self._notes.edit_note(subject, note, body, hurried=hurried)
 
 
-class CountedReactions:
+class _CountedReactions:
     """See gitlab.ports.Reactions. Reading votes is not counted."""
 
     def __init__(self, reactions: Reactions, metrics: Metrics) -> None:

@@ -113,9 +113,9 @@ class Traces:
             case _:
                 pass
 
-    def wrap_model(self, model: Model) -> "TracedModel":
+    def wrap_model(self, model: Model) -> "_TracedModel":
         """Wrap a model, so that each call has a span."""
-        return TracedModel(model, self)
+        return _TracedModel(model, self)
 
     def trace_call(self, model: Model, request: Request) -> Reply:
         """Call the model in a span."""
@@ -172,7 +172,7 @@ class Traces:
         )
 
 
-class TracedModel(ModelWrapper):
+class _TracedModel(ModelWrapper):
     """See conversation.model.Model."""
 
     def __init__(self, model: Model, traces: Traces) -> None:

@@ -18,7 +18,7 @@ from sandbox.base import DATA, OUT, Sandbox, SandboxLimit
 from worker.errors import ArgumentError
 from worker.logs.excerpt import preview_log
 from worker.logs.preview import head_and_tail, most_shown
-from worker.safety.spelling import correct_spelling
+from worker.safety.sentences import correct_spelling
 from worker.safety.untrusted import parse_objects
 from worker.tools.arguments import Arguments
 from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure, run_in_parallel

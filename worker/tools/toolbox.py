@@ -20,7 +20,7 @@ from sandbox.tools import LOG, describe_output
 from worker.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.errors import ArgumentError
 from worker.safety.redacted_values import redact_values
-from worker.safety.spelling import correct_spelling
+from worker.safety.sentences import correct_spelling
 from worker.safety.untrusted import parse_object
 from worker.tools import documents
 from worker.tools.arguments import Arguments, parse

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from worker.answer.missing_evidence import list_failed_calls
 from worker.answer.note.note_parts import remove_tokens
+from worker.answer.parse import list_failed_calls
 from worker.conversation import context_json, prompts
 from worker.conversation.context import (
     ASKED,
@@ -29,7 +29,7 @@ from worker.safety.neutralise import neutralise
 from worker.safety.redacted_values import redact_values
 from worker.settings.runs import Gate
 from worker.turns import stored_turns
-from worker.turns.parts import Deps, FailedPipeline, Terms
+from worker.turns.parts import Deps, FailedPipeline, Skipped, Terms
 from worker.turns.tiers import make_terms
 from worker.verdict.survey_text import tell_time
 
@@ -77,25 +77,23 @@ def _write_first_message(name: str, subject: Subject, deps: Deps) -> User:
     return User(json.dumps(redact_values(event, deps.runtime.redact)))
 
 
-def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
-    """Begin an unreadable session anew, with what GitLab says now, and return the context.
-
-    It takes the place of turn `latest`. Returns the reason if there is nothing to begin with.
-    """
+def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | Skipped:
+    """Begin an unreadable session anew, in the place of turn `latest`, with what GitLab says now;
+    Skipped if there is nothing to begin with."""
     subject = deps.gitlab.pipelines.find_named_subject(str(key.project_id), key.mr_iid, None)
     if isinstance(subject, str):
-        return subject
+        return Skipped(subject)
     workflow = deps.runtime.playbook.for_trigger("command:analyze")
     context = make_first_context(key.session_id, subject, make_terms(subject, workflow, deps), deps)
     return replace(context, turn=latest, losses=(stored_turns.ALL_LOST,), dry_turns=())
 
 
-def load_session(key: SessionKey, latest: int, deps: Deps) -> Context | str:
+def load_session(key: SessionKey, latest: int, deps: Deps) -> Context | Skipped:
     """Return a session's newest readable turn, as turn `latest`.
 
     GitLab is asked whether its pipeline is the merge request's: what is stored is not believed
-    about what may be read. If no turn is left, the session begins anew; returns the reason if there
-    is nothing to begin with. Raises SourceError.
+    about what may be read. If no turn is left, the session begins anew, if GitLab has its merge
+    request. Raises SourceError.
     """
     stored = stored_turns.load_newest(key, latest, deps)
     if stored is None:
@@ -117,8 +115,7 @@ def read_unfinished_analysis(key: SessionKey, subject: Subject, deps: Deps) -> C
 
 def _is_about(unfinished: Context, subject: Subject, key: SessionKey) -> bool:
     """Whether a checkpoint is about the same merge request and pipeline; if not, it is damaged."""
-    ids = ("project_id", "mr_iid", "pipeline_project_id", "pipeline_id")
-    read = attrgetter(*ids)
+    read = attrgetter("project_id", "mr_iid", "pipeline_project_id", "pipeline_id")
     same: bool = read(unfinished.subject) == read(subject)
     if not same:
         log.error("session %s: checkpoint dropped: it is about another pipeline", key.session_id)
@@ -151,30 +148,29 @@ def read_unfinished_look(
     the newest one after it.
     """
     unfinished = read_unfinished(key, stored.turn + 1, deps)
-    if (
-        unfinished is None
-        or not unfinished.is_look
-        or not _is_about(unfinished, failure.subject, key)
-    ):
+    if unfinished is None or not unfinished.is_look:
         return None
-    told, now = (unfinished.system, unfinished.tools), (stored.system, stored.tools)
-    return replace(unfinished, subject=failure.subject) if told == now else None
+    return _continue_as(stored, unfinished, failure.subject, key)
 
 
 def read_unfinished_answer(
     key: SessionKey, stored: Context, reply: Replied | None, deps: Deps
 ) -> Context | None:
-    """Return the unfinished turn after `stored` if it answers the same comment, else None.
-
-    Its model is told what that of `stored` is told.
-    """
+    """Return the unfinished turn after `stored` if it answers the same comment, else None."""
     unfinished = read_unfinished(key, stored.turn + 1, deps) if reply else None
     if unfinished is None or reply is None or reply.note_id not in unfinished.answered_notes:
         return None
-    if not _is_about(unfinished, stored.subject, key):
-        return None
+    return _continue_as(stored, unfinished, stored.subject, key)
+
+
+def _continue_as(
+    stored: Context, unfinished: Context, subject: Subject, key: SessionKey
+) -> Context | None:
+    """Return the checkpoint of the turn after `stored`, if it is about `subject` and its model is
+    told what that of `stored` is told."""
     told, now = (unfinished.system, unfinished.tools), (stored.system, stored.tools)
-    return replace(unfinished, subject=stored.subject) if told == now else None
+    is_usable = _is_about(unfinished, subject, key) and told == now
+    return replace(unfinished, subject=subject) if is_usable else None
 
 
 def make_next_context(
@@ -195,15 +191,26 @@ def make_next_context(
     says that no model has explained the failure yet, and that this turn is to do so. `files_of` are
     the turns whose files can be restored, the newest first.
     """
-    before = _set_first_look(stored, first_look)
+    # ASKED says that the turn is to explain the failure.
+    found_by = "" if stored.found_by == ASKED else stored.found_by
+    before = replace(stored, found_by=ASKED if first_look else found_by)
     message = _write_next_message(before, text, files_of, asker, terms, deps)
     context = replace(
-        before,
-        turn=before.turn + 1,
-        turn_start=len(before.messages),
-        turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),
+        move_on(before, deps),
         note=NoteRef(0, reply.discussion_id) if reply else NoteRef(0),
         answered_notes=before.answered_notes + ((reply.note_id,) if reply else ()),
+        tier=tier,
+    )
+    return context.add(User(message))
+
+
+def move_on(stored: Context, deps: Deps) -> Context:
+    """Return the turn after `stored`, before anything is said in it."""
+    return replace(
+        stored,
+        turn=stored.turn + 1,
+        turn_start=len(stored.messages),
+        turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),
         outcome=None,
         gave_way="",
         note_text="",
@@ -214,17 +221,8 @@ def make_next_context(
         earlier_note="",
         # Older versions committed turns with it; no worker has left the new turn.
         handed_over=False,
-        tier=tier,
-        dry_turns=before.dry_turns + ((before.turn + 1,) if deps.options.dry_run else ()),
+        dry_turns=stored.dry_turns + ((stored.turn + 1,) if deps.options.dry_run else ()),
     )
-    return context.add(User(message))
-
-
-def _set_first_look(stored: Context, first_look: bool) -> Context:
-    """Return `stored` with `found_by` ASKED if the next turn is to explain the failure."""
-    if first_look:
-        return replace(stored, found_by=ASKED)
-    return replace(stored, found_by="") if stored.found_by == ASKED else stored
 
 
 def _write_next_message(
@@ -236,26 +234,17 @@ def _write_next_message(
     deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
     is_gated = (terms.workflow.gate or deps.runtime.gate) is not Gate.OFF
     parts = split_question(text) if is_gated else ()
+    news = _tell_news(stored, asker, deps, files=kept is not None and kept >= used, failed=is_gated)
+    changes = deps.gitlab.merge_requests.list_changes_since(stored.subject)
     return prompts.write_continuation(
         "\n\n".join([text, *([list_parts(parts)] if parts else [])]),
         first_look=stored.found_by == ASKED,
         files=prompts.tell_files(kept, used, announced=announced),
-        about=list(
-            _tell_news(
-                stored, asker, deps, files=kept is not None and kept >= used, failed=is_gated
-            )
-        ),
+        about=list(news),
         used=used >= 0,
         posted=deps.runtime.redact(_tell_posted(stored, deps)),
         seconds=deps.runtime.clock.now() - stored.turn_usage.started_at - stored.seconds,
-        changes=[
-            *deleted,
-            *stored.losses,
-            *(
-                deps.runtime.redact(line)
-                for line in deps.gitlab.merge_requests.list_changes_since(stored.subject)
-            ),
-        ],
+        changes=[*deleted, *stored.losses, *map(deps.runtime.redact, changes)],
     )
 
 

@@ -18,8 +18,8 @@ from worker.conversation.context import Context, SessionKey, Status, Subject
 from worker.conversation.context_json import HistoryError
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.gitlab.ports import OwnNote
-from worker.safety.marker import Kind, Marker
-from worker.turns import memory, project_memory, stored_turns
+from worker.safety.markdown import Kind, Marker
+from worker.turns import memory, stored_turns
 from worker.turns.parts import Deps, NotesMarked, Turn
 from worker.verdict.aftermath import Aftermath, dump_aftermath
 from worker.verdict.finding import Finding
@@ -55,7 +55,11 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
             if each.context.workflow == context.workflow
         ]
         # A superseded run may end after the run that superseded it.
-        newest = max(found, key=_rank, default=None)
+        newest = max(
+            found,
+            key=lambda each: (not each.context.has_failed, each.context.subject.pipeline_id),
+            default=None,
+        )
         for each in found if newest and not newest.context.has_failed else ():
             if newest and each.context.subject.pipeline_id < newest.context.subject.pipeline_id:
                 number = newest.context.subject.pipeline_id
@@ -89,13 +93,10 @@ def _list_older_notes(own: Sequence[OwnNote], subject: Subject, deps: Deps) -> I
     for note in islice(first, MOST):
         key = SessionKey(subject.project_id, subject.mr_iid, note.marker.session_id)
         context = _read_context(key, deps)
-        if context and not (note.internal and _is_in_thread(context)):
+        # What was posted in an existing internal thread is not folded.
+        is_in_thread = context and context.note and context.note.discussion_id
+        if context and not (note.internal and is_in_thread):
             yield _OlderNote(key, context, note)
-
-
-def _is_in_thread(context: Context) -> bool:
-    """Whether the analysis was posted in an existing thread; internal ones are not folded."""
-    return context.note is not None and bool(context.note.discussion_id)
 
 
 def _read_context(key: SessionKey, deps: Deps) -> Context | None:
@@ -104,24 +105,16 @@ def _read_context(key: SessionKey, deps: Deps) -> Context | None:
     if latest is None:
         return None
     try:
-        return context_json.load_context_of(key, _read_committed(key, latest, deps))
-    except HistoryError as error:
-        log.warning("session %s: %s", key.session_id, error)
-        return None
-
-
-def _read_committed(key: SessionKey, latest: int, deps: Deps) -> bytes:
-    try:
-        return deps.storage.sessions.read_context(key, 0)
+        data = deps.storage.sessions.read_context(key, 0)
     except StoreError:
         if latest == 0:
             raise
-        return deps.storage.sessions.read_context(key, latest)
-
-
-def _rank(older: _OlderNote) -> tuple[bool, int]:
-    """Return a sort key: explained failures rank higher, then newer pipelines."""
-    return not older.context.has_failed, older.context.subject.pipeline_id
+        data = deps.storage.sessions.read_context(key, latest)
+    try:
+        return context_json.load_context_of(key, data)
+    except HistoryError as error:
+        log.warning("session %s: %s", key.session_id, error)
+        return None
 
 
 def _edit_older_note(
@@ -132,23 +125,28 @@ def _edit_older_note(
     own: Sequence[OwnNote],
     deps: Deps,
 ) -> None:
-    after = Aftermath(
-        became,
-        by.pipeline_id,
-        by.sha,
-        deps.runtime.clock.now(),
-        changed_paths=_list_changed_paths(older.context.subject, by, deps)
-        if became == "fixed"
-        else None,
-    )
-    deps.storage.sessions.write_aftermath(older.key, 0, dump_aftermath(after))
-    memory.record_end(_read_newest_look(older, deps), became, by.pipeline_id, deps)
-    project_memory.update_memory(older.key, deps)
+    store, before = deps.storage.sessions, older.context.subject
+    changed_paths: tuple[str, ...] | None = None
+    if became == "fixed":
+        try:
+            changed_paths = deps.gitlab.merge_requests.list_changed_paths(before, by.sha)
+        except SourceError as error:
+            log.info("!%d: what fixed it is not known: %s", before.mr_iid, error)
+    now = deps.runtime.clock.now()
+    after = Aftermath(became, by.pipeline_id, by.sha, now, changed_paths=changed_paths)
+    store.write_aftermath(older.key, 0, dump_aftermath(after))
+    # Of several failures of the commit, the newest one ended so.
+    newest = stored_turns.read_turn(store, older.key, store.find_latest_turn(older.key) or 0)
+    look = stored_turns.read_turn(store, older.key, newest.look if newest else 0)
+    memory.record_end(look or older.context, became, by.pipeline_id, deps)
+    memory.update_memory(older.key, deps)
     # The note comes last: once it is folded, the other steps are not retried.
     for note in own:
-        if _may_resolve(note, older.key.session_id, deps):
+        marker = note.marker
+        # Threads that a reply has begun stay open.
+        is_begun = marker.kind is Kind.SUGGESTION or (marker.turn == 0 and deps.options.note.thread)
+        if note.in_open_thread and marker.session_id == older.key.session_id and is_begun:
             deps.gitlab.notes.resolve_thread(by, note.ref)
-    before = older.context.subject
     finished = finish_body(body, add_subject_hosts(before, deps.gitlab.hosts), deps.runtime.redact)
     if finished.kept_back:
         # The substitute for a body that must not be posted must not replace the note either.
@@ -161,30 +159,6 @@ def _edit_older_note(
             raise
         log.info("note %d was deleted meanwhile", older.note.ref.note_id)
     log.info("session %s: %s by pipeline %d", older.key.session_id, became, by.pipeline_id)
-
-
-def _read_newest_look(older: _OlderNote, deps: Deps) -> Context:
-    """Return the look at the newest failure of the commit: what came before it ended by itself."""
-    latest = deps.storage.sessions.find_latest_turn(older.key) or 0
-    newest = stored_turns.read_turn(deps.storage.sessions, older.key, latest)
-    look = newest.look if newest else 0
-    return stored_turns.read_turn(deps.storage.sessions, older.key, look) or older.context
-
-
-def _list_changed_paths(before: Subject, fixed: Subject, deps: Deps) -> tuple[str, ...] | None:
-    """List the paths that the fixing commits have changed; None if GitLab does not tell."""
-    try:
-        return deps.gitlab.merge_requests.list_changed_paths(before, fixed.sha)
-    except SourceError as error:
-        log.info("!%d: what fixed it is not known: %s", before.mr_iid, error)
-        return None
-
-
-def _may_resolve(note: OwnNote, session: str, deps: Deps) -> bool:
-    """Whether the note is in an open thread of the session, begun by us and not by a reply."""
-    marker = note.marker
-    begun = marker.kind is Kind.SUGGESTION or (marker.turn == 0 and deps.options.note.thread)
-    return note.in_open_thread and marker.session_id == session and begun
 
 
 def revise_first_note(turn: Turn, found: Finding, body: str, deps: Deps) -> None:
@@ -237,18 +211,9 @@ def _replace_note(turn: Turn, found: Finding, body: str, deps: Deps) -> None:
     if note.body != finished.body:
         deps.gitlab.notes.edit_note(context.subject, note.ref, finished.body)
     log.info("session %s: the verdict was changed by turn %d", key.session_id, context.turn)
-    if found.verdict is not Verdict.CHANGE:
-        _resolve_suggestions(own, key.session_id, context, deps)
-
-
-def _resolve_suggestions(
-    own: Sequence[OwnNote], session: str, context: Context, deps: Deps
-) -> None:
-    """Resolve the suggestions for the earlier verdict, which are no fix any more."""
-    for note in own:
-        if (
-            note.in_open_thread
-            and note.marker.session_id == session
-            and note.marker.kind is Kind.SUGGESTION
-        ):
-            deps.gitlab.notes.resolve_thread(context.subject, note.ref)
+    if found.verdict is Verdict.CHANGE:
+        return
+    for each in own:  # suggestions for the earlier verdict are no fix any more
+        is_suggestion = each.marker.kind is Kind.SUGGESTION
+        if each.in_open_thread and each.marker.session_id == key.session_id and is_suggestion:
+            deps.gitlab.notes.resolve_thread(context.subject, each.ref)

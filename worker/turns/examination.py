@@ -13,7 +13,7 @@ from worker.answer.gate import (
     read_judgement,
     write_case,
 )
-from worker.answer.missing_evidence import find_unavailable
+from worker.answer.parse import find_unavailable
 from worker.answer.repair import (
     Objections,
     choose_outcome,
@@ -30,7 +30,6 @@ from worker.conversation.model import Helper
 from worker.conversation.model_switch import SET_TIER
 from worker.conversation.questions import read_parts
 from worker.settings.runs import Gate
-from worker.verdict.jobs import Survey
 
 _FINDING = "## Verdict"
 """A workflow that names this section asks for a finding."""
@@ -94,32 +93,37 @@ class Examiner:
 
 
 def fail_without_answer(context: Context, outcome: Outcome) -> Outcome:
-    """Return the outcome of a turn, FAILED if its text must not be shown as an answer."""
-    if not outcome.text or _can_be_shown(context, outcome):
+    """Return the outcome of a turn, FAILED if its text must not be shown as an answer.
+
+    A call written as text never is. Where a finding is asked for, a text without sections is only
+    if it is the model's last word, whole, and says what was found.
+    """
+    if not outcome.text:
+        return outcome
+    candidate = _make_candidate(context, outcome.text)
+    spent, last = context.turn_usage, context.messages[-1]
+    is_flawed = spent.last_was_cut or spent.broken_answers > 0
+    is_last_word = isinstance(last, Assistant) and not last.calls and not is_flawed
+    is_answer = (
+        outcome.status is Status.DONE
+        or candidate.has_sections
+        or not candidate.is_finding_asked
+        or (is_last_word and not is_no_answer(candidate))
+    )
+    if is_answer and not candidate.tells_by_call:
         return outcome
     return Outcome(Status.FAILED, "", outcome.reason or _WRITTEN_CALL)
 
 
-def _can_be_shown(context: Context, outcome: Outcome) -> bool:
-    """Return whether an outcome's text can stand as the answer.
-
-    A call written as text never can. Where a finding is asked for, a text without sections can only
-    if it is the model's last word, whole, and says what was found.
-    """
-    candidate = _make_candidate(context, outcome.text)
-    if candidate.tells_by_call:
-        return False
-    if outcome.status is Status.DONE or candidate.has_sections or not candidate.is_finding_asked:
-        return True
-    spent, last = context.turn_usage, context.messages[-1]
-    is_flawed = spent.last_was_cut or spent.broken_answers > 0
-    is_last_word = isinstance(last, Assistant) and not last.calls
-    return is_last_word and not is_flawed and not is_no_answer(candidate)
-
-
 def _make_candidate(context: Context, text: str) -> Candidate:
     results = find_results(context.messages)
-    can_look = context.survey is None or _has_readable_log(context.survey)
+    # A failing job that GitLab's record does not settle has a readable log.
+    can_look = context.survey is None or any(
+        job.read and job.excerpt
+        for group in context.survey.groups
+        if not group.hard_verdict
+        for job in group.jobs
+    )
     return Candidate(
         text,
         is_finding_asked=context.investigates and _FINDING in context.system,
@@ -128,16 +132,6 @@ def _make_candidate(context: Context, text: str) -> Candidate:
         tools=tuple(tool.name for tool in context.tools),
         knows_missing=bool(find_unavailable(context)),
         parts=() if context.investigates else read_parts(_read_request(context)),
-    )
-
-
-def _has_readable_log(survey: Survey) -> bool:
-    """Whether a failing job that GitLab's record does not settle has a readable log."""
-    return any(
-        job.read and job.excerpt
-        for group in survey.groups
-        if not group.hard_verdict
-        for job in group.jobs
     )
 
 

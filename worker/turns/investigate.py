@@ -15,7 +15,7 @@ from worker.conversation.absorb import close_calls, close_lost_calls, halt_turn
 from worker.conversation.context import Context, Outcome
 from worker.conversation.decide import conclude_halted_turn
 from worker.conversation.messages import ToolCall, count_results
-from worker.conversation.plan import write_step_reminder
+from worker.conversation.plan import has_plan, list_planned_files, write_step_reminder
 from worker.conversation.questions import Route
 from worker.errors import (
     HandedOver,
@@ -94,36 +94,6 @@ def end_context(context: Context, reason: str) -> Context:
     return replace(context, outcome=outcome)
 
 
-def _open_workspace(turn: Turn, deps: Deps, run: Attempt) -> Workspace:
-    """Open the turn's workspace, whose sandbox starts in the background.
-
-    A question about what was said may need no sandbox, so there it starts at the first call.
-    """
-    context, begun = turn.context, turn.is_continued or turn.lease.is_takeover
-    return Workspace(
-        turn.key,
-        context.turn,
-        turn.files_of,
-        deps,
-        run.watch,
-        begun=begun,
-        worked=count_results(context.messages[context.turn_start :]) > 0,
-        at_first_use=not begun and run.reply_route.route is Route.QUESTION,
-    )
-
-
-def _complete_first_message(
-    checkpoints: Checkpoints, workspace: Workspace, terms: Terms, deps: Deps
-) -> None:
-    """Tell the model the sandbox's tools, announce files and propose steps. A helper's answer,
-    which has a cost, is stored before it is used. Raises NotFinished, StoreError."""
-    told = triage.add_tools(checkpoints.context, workspace.running_sandbox, terms, deps)
-    context = triage.add_plan(told, terms, deps)
-    if context.calls is not checkpoints.context.calls:
-        checkpoints.write_checkpoint(context)
-    checkpoints.context = context
-
-
 def _prepare_loop(
     checkpoints: Checkpoints,
     toolset: Toolset,
@@ -136,7 +106,10 @@ def _prepare_loop(
     sandbox = deps.runtime.wrap_sandbox(workspace.sandbox)
     toolbox = toolset.open_toolbox(sandbox, triage.read_error_text(checkpoints.context))
     checkpoints.context = replace(checkpoints.context, model=model.name, gave_way="")
-    workspace.save_documents(triage.list_announced_files(checkpoints.context, terms), toolbox)
+    context = checkpoints.context
+    if has_plan(context):  # the model was told that these files are there
+        announced = list_planned_files(context.survey, terms.workflow.allows)
+        workspace.save_documents(announced, toolbox)
     if checkpoints.is_continued:
         checkpoints.resume(toolbox.is_repeatable)
     return LoopParts(
@@ -217,11 +190,28 @@ def run_investigation(
     Raises NotFinished if another run is to continue; if this worker shuts down, the sandbox's files
     are stored first.
     """
-    checkpoints, workspace = Checkpoints(turn, deps), _open_workspace(turn, deps, run)
+    context, begun = turn.context, turn.is_continued or turn.lease.is_takeover
+    checkpoints = Checkpoints(turn, deps)
+    workspace = Workspace(
+        turn.key,
+        context.turn,
+        turn.files_of,
+        deps,
+        run.watch,
+        begun=begun,
+        worked=count_results(context.messages[context.turn_start :]) > 0,
+        # A question about what was said may need no sandbox.
+        at_first_use=not begun and run.reply_route.route is Route.QUESTION,
+    )
     try:
         with _keep_outcome(checkpoints, deps):
             if not turn.is_continued:
-                _complete_first_message(checkpoints, workspace, turn.terms, deps)
+                told = triage.complete_first_message(
+                    context, workspace.running_sandbox, turn.terms, deps
+                )
+                if told.calls is not context.calls:  # a helper's cost is stored before its answer
+                    checkpoints.write_checkpoint(told)
+                checkpoints.context = told
             parts = _prepare_loop(checkpoints, toolset, workspace, turn.terms, deps, run)
             limits = turn.terms.limits_for(parts.model)
             checkpoints.context = run_loop(checkpoints.context, limits, parts)

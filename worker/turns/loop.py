@@ -121,7 +121,12 @@ def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
         if parts.change_model and (context.reply_model or context.tier) != served:
             served = context.reply_model or context.tier
             model, limits = parts.change_model(context)
-            parts.watch(Stage(f"{_describe_change(context)}: {model.name} goes on"))
+            why = (
+                f"{REPLY} ({context.reply_by.end_reason})" if context.reply_by else "another model"
+            )
+            if context.tier and context.tier.raised_in == context.turn:
+                why = f"tier {context.tier.tier} ({context.tier.reason})"
+            parts.watch(Stage(f"{why}: {model.name} goes on"))
             parts, context = replace(parts, model=model), replace(context, model=model.name)
         match decide(context, limits, parts.clock.now()):
             case Ask() as ask:
@@ -142,13 +147,6 @@ def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
                     return parts.examiner.conclude(context, outcome)
                 context = taken or repair.ask_for_repair(context, objections)
         parts.checkpoint(context)
-
-
-def _describe_change(context: Context) -> str:
-    """Return why another model goes on with the turn."""
-    if context.tier and context.tier.raised_in == context.turn:
-        return f"tier {context.tier.tier} ({context.tier.reason})"
-    return f"{REPLY} ({context.reply_by.end_reason})" if context.reply_by else "another model"
 
 
 def _raise_for_answer(
@@ -358,12 +356,14 @@ def _write_text(context: Context, fold: Fold, parts: LoopParts) -> tuple[Context
         text = text or summarise_by_rules(stretch, earlier_text)
         context = charge_helper(context, "summary", answers)
     hidden = context.messages[fold.start : fold.upto]
-    count = len(hidden) - len(fold.kept_messages)
-    # The files with the results that are left out, the newest last.
-    saved = (path for path, _ in list_missing_files(context.messages, [fold]))
-    files = [*find_saved_files(hidden), *saved]
-    written = prompts.tell_fold(count, text, files, by_model=by_model)
-    return context, replace(fold, text=parts.redact(written))
+    written = (path for path, _ in list_missing_files(context.messages, [fold]))
+    told = prompts.tell_fold(
+        len(hidden) - len(fold.kept_messages),
+        text,
+        [*find_saved_files(hidden), *written],
+        by_model=by_model,
+    )
+    return context, replace(fold, text=parts.redact(told))
 
 
 def _summarise(

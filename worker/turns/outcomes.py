@@ -3,7 +3,7 @@
 import logging
 from dataclasses import replace
 
-from worker.conversation.context import Context, SessionKey
+from worker.conversation.context import SessionKey
 from worker.conversation.events import VerdictJudged, Watcher
 from worker.errors import StoreError
 from worker.sessions import recent
@@ -44,40 +44,22 @@ def _judge(
     wants_words = became == "fixed" and verdict == Verdict.CHANGE
     needs_turn = wants_words or verdict == Verdict.TARGET
     context = read_turn(store, key, turn) if needs_turn else None
+    groups = context.survey.groups if context and context.survey else ()
+    answer = context.outcome if context else None
+    paths = after.changed_paths if after else None
+    touches_named = None
+    if wants_words and answer is not None and paths is not None:
+        touches_named = any(path in answer.text for path in paths)
     sequel = Sequel(
         verdict,
         became,
-        touches_named=_touches_named(context, after) if wants_words else None,
-        is_target_red=context is not None and _has_red_target(context),
+        touches_named=touches_named,
+        is_target_red=bool(groups) and all(each.hard_verdict == Verdict.TARGET for each in groups),
         upvotes=feedback.upvotes,
         downvotes=feedback.downvotes,
         later_verdict=later_verdict,
     )
     return judge_verdict(sequel)
-
-
-def _touches_named(context: Context | None, after: Aftermath | None) -> bool | None:
-    if context is None or context.outcome is None or after is None or after.changed_paths is None:
-        return None
-    return any(path in context.outcome.text for path in after.changed_paths)
-
-
-def _has_red_target(context: Context) -> bool:
-    """Whether GitLab's record shows each of the errors on the target branch."""
-    groups = context.survey.groups if context.survey else ()
-    return bool(groups) and all(group.hard_verdict == Verdict.TARGET for group in groups)
-
-
-# -------------------------------------------------------------------------------- on later events
-
-
-def judge_by_later_verdict(key: SessionKey, context: Context, deps: Deps, watch: Watcher) -> None:
-    """Store and count what a turn's verdict says about earlier verdicts on the same failure, unless
-    it was asked for in a terminal, where nobody can confirm it. Raises nothing."""
-    for turn in (
-        range(context.look, context.turn) if context.verdict and not context.dry_run else ()
-    ):
-        update_judgement(key, turn, deps, watch, newest_verdict=context.verdict)
 
 
 def update_judgement(
@@ -105,19 +87,14 @@ def update_judgement(
         now = _judge(*arguments, feedback, after, newest_verdict)
         if votes_before is not None and _judge(*arguments, votes_before, after, "") == now:
             return
-        _store_judgement(key, context, now, deps)
+        row = replace(
+            recent.make_row(context, deps.runtime.redact),
+            label=str(now.label),
+            label_reason=now.reason,
+        )
+        deps.storage.recent.put_row(key, context.turn, row.started_at, recent.dump_row(row))
     except StoreError as error:
         log.warning("session %s: its verdict is not judged: %s", key.session_id, error)
         return
     if now.label is not Label.OPEN:
         watch(VerdictJudged(context.verdict, now.label))
-
-
-def _store_judgement(key: SessionKey, context: Context, judgement: Judgement, deps: Deps) -> None:
-    """Write the judgement into the turn's row of the operators' list."""
-    row = replace(
-        recent.make_row(context, deps.runtime.redact),
-        label=str(judgement.label),
-        label_reason=judgement.reason,
-    )
-    deps.storage.recent.put_row(key, context.turn, row.started_at, recent.dump_row(row))

@@ -28,7 +28,7 @@ from worker.gitlab.ports import (
 from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 from worker.sessions.projects import KnownFailures, MemoryPart
 from worker.sessions.recent import RecentTurns
 from worker.sessions.store import SessionStore

@@ -26,13 +26,8 @@ from worker.conversation.events import (
     Watcher,
 )
 from worker.errors import ForgeError, Postponed
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 from worker.turns.parts import Deps
-
-
-def is_unfinished(body: str) -> bool:
-    """Whether a note of ours still promises a result."""
-    return note.is_placeholder(body)
 
 
 def write_end(marker: Marker, subject: Subject, reason: str, earlier: str = "") -> str:

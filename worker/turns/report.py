@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from worker.answer import missing_evidence, repair, suggestions
+from worker.answer import parse, repair, suggestions
 from worker.answer.cause_proof import hold_against_installed, mark_context
 from worker.answer.failed_jobs import list_failed
-from worker.answer.missing_evidence import find_unavailable
 from worker.answer.note import note
-from worker.answer.note.footer import Footer, write_small_print
 from worker.answer.note.layout import Layout
-from worker.answer.note.note import write_known_failure
+from worker.answer.note.note import Footer, write_known_failure, write_small_print
 from worker.answer.note.older_note import put_above, take_text, write_run_again
-from worker.answer.parse import advises_retry, is_finding, parse_finding
+from worker.answer.parse import advises_retry, find_unavailable, is_finding, parse_finding
 from worker.answer.proof import prove_reply, require_evidence
 from worker.conversation.answer_text import split_lead
 from worker.conversation.context import ASKED, KNOWN, NO_OUTCOME, RULE, Context, Outcome, Status
@@ -48,16 +46,23 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> Finding | No
         toolset.captures,
         (survey and survey.changed_paths) or (),
     )
-    complete = missing_evidence.fill_missing_evidence(require_proof(proven, context), context)
+    by_host = context.found_by in (RULE, KNOWN)
+    if not by_host:  # a quote is needed, unless a rule is certain
+        ruled = [
+            group.rule_match.verdict if group.rule_match and group.rule_match.certain else ""
+            for group in (survey.groups if survey else ())
+        ]
+        proven = require_evidence(proven, ruled)
+    complete = parse.fill_missing_evidence(proven, context)
     failed_jobs = list_failed(survey, complete.what_failed)
     # What the host has written itself says no more than the jobs do.
-    said = "" if failed_jobs and context.found_by in (RULE, KNOWN) else complete.what_failed
+    said = "" if failed_jobs and by_host else complete.what_failed
     complete = replace(complete, what_failed=said, failed_jobs=failed_jobs)
-    settled = settle_verdict(list_all_jobs(complete, survey), survey)
-    if context.found_by not in (RULE, KNOWN):
+    settled = settle_verdict(_list_all_jobs(complete, survey), survey)
+    if not by_host:
         settled = mark_view(settled, survey)
     first = repair.find_first_answer(context)
-    return doubt_old_cause(settled, outcome.text, first, context)
+    return _doubt_old_cause(settled, outcome.text, first, context)
 
 
 def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | None:
@@ -137,7 +142,7 @@ def _make_footer(context: Context, found: Finding | None, deps: Deps) -> Footer:
         cost_usd=context.turn_usage.cost_usd,
         missing_sources=(
             *context.losses,
-            *missing_evidence.select_untold(find_unavailable(context), found),
+            *parse.select_untold(find_unavailable(context), found),
         ),
         replaced_model=context.gave_way,
         found_by=context.found_by if context.is_look else "",
@@ -169,20 +174,18 @@ def _write_answer(
 
 def list_failed_jobs(survey: Survey | None) -> tuple[FailedJob, ...]:
     """List a job of each of the first five groups, for a note without a finding."""
-    groups = survey.groups if survey else ()
-    return tuple(_make_failed_job(group, group.jobs[0]) for group in groups[:5] if group.jobs)
-
-
-def _make_failed_job(group: Group, job: FailingJob) -> FailedJob:
-    if group.rule_match:
-        reason = group.rule_match.cause
-    elif group.hard_verdict and group.ruling:
-        reason = group.ruling.describe()[0]
-    elif group.hit:
-        reason = f"seen before, {group.hit.verdict}: {group.hit.cause}"
-    else:
-        reason = job.reason
-    return FailedJob(job.job_id, group.job_names, reason, job.url, job.excerpt)
+    failed = []
+    for group in survey.groups[:5] if survey else ():
+        for job in group.jobs[:1]:
+            reason = job.reason
+            if group.rule_match:
+                reason = group.rule_match.cause
+            elif group.hard_verdict and group.ruling:
+                reason = group.ruling.describe()[0]
+            elif group.hit:
+                reason = f"seen before, {group.hit.verdict}: {group.hit.cause}"
+            failed.append(FailedJob(job.job_id, group.job_names, reason, job.url, job.excerpt))
+    return tuple(failed)
 
 
 def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
@@ -257,7 +260,7 @@ def find_retried_verdict(text: str, context: Context) -> str:
     return str(finding.verdict) if is_steady and advises_retry(said.to_do) else ""
 
 
-def doubt_old_cause(finding: Finding, answer: str, first: str, context: Context) -> Finding:
+def _doubt_old_cause(finding: Finding, answer: str, first: str, context: Context) -> Finding:
     """Return the `finding` of an answer with a doubt if the cause is still that of the `first`
     answer, whose other verdict GitLab's record rules out: it explains that verdict, not the one
     that it comes with."""
@@ -270,34 +273,19 @@ def doubt_old_cause(finding: Finding, answer: str, first: str, context: Context)
     return replace(finding, doubt=doubt)
 
 
-def require_proof(finding: Finding, context: Context) -> Finding:
-    """Return `finding`; its verdict needs a quote unless the host gave it or the rules agree."""
-    if context.found_by in (RULE, KNOWN):
-        return finding
-    groups = context.survey.groups if context.survey else ()
-    return require_evidence(finding, [_get_ruled_verdict(group) for group in groups])
-
-
-def _get_ruled_verdict(group: Group) -> str:
-    """Return the verdict of which a rule is certain, or ""."""
-    return group.rule_match.verdict if group.rule_match and group.rule_match.certain else ""
-
-
 def _make_empty_ruling(name: str, jobs: Sequence[FailingJob] = ()) -> Ruling:
     return Ruling(name, tuple(job.job_id for job in jobs if not job.external), None, (), ())
 
 
-def list_all_jobs(finding: Finding, survey: Survey | None) -> Finding:
+def _list_all_jobs(finding: Finding, survey: Survey | None) -> Finding:
     """Return `finding` with the failing jobs by cause in its details, if one cause has several."""
     if survey is None or not any(len(group.jobs) > 1 for group in survey.groups):
         return finding
-    lines = ["**Failing jobs by cause**", "", *map(_write_line, survey.groups)]
+    lines = ["**Failing jobs by cause**", ""]
+    for group in survey.groups:
+        jobs = ", ".join(map(_link_job, group.jobs))
+        lines.append(f"- {group.job_names}: {jobs}" if jobs else f"- {group.job_names}")
     return replace(finding, details="\n\n".join(filter(None, [finding.details, "\n".join(lines)])))
-
-
-def _write_line(group: Group) -> str:
-    jobs = ", ".join(_link_job(job) for job in group.jobs)
-    return f"- {group.job_names}: {jobs}" if jobs else f"- {group.job_names}"
 
 
 def _link_job(job: FailingJob) -> str:

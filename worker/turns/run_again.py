@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from worker.answer.finish import add_subject_hosts, finish_body
 from worker.answer.note import older_note
+from worker.answer.note.note import is_placeholder
 from worker.conversation import prompts
 from worker.conversation.context import (
     ASKED,
@@ -19,15 +20,13 @@ from worker.conversation.context import (
     Subject,
     find_last_tool_turn,
 )
-from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, User
 from worker.conversation.tiers import TierChoice
 from worker.errors import Busy, ForgeError
 from worker.gitlab.ports import OwnNote
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 from worker.turns import contexts, session, stored_turns, tiers, triage
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Skipped, Turn
-from worker.turns.placeholder import is_unfinished
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 from worker.verdict.aftermath import Aftermath, dump_aftermath
 from worker.verdict.grouping import Difference, compare_failures
@@ -87,7 +86,7 @@ def explain_nothing_new(stored: Context, failure: FailedPipeline) -> str:
     return ""
 
 
-def find_living_note(
+def _find_living_note(
     key: SessionKey, stored: Context, subject: Subject, deps: Deps
 ) -> OwnNote | None:
     """Return the note of the session's looks, with what was found last; None if somebody deleted
@@ -95,14 +94,14 @@ def find_living_note(
     marker = Marker(key.session_id, 0)
     own = (each for each in deps.gitlab.notes.list_own_notes(subject) if each.marker == marker)
     note = next(own, None)
-    if note is None or not is_unfinished(note.body):
+    if note is None or not is_placeholder(note.body):
         return note
     # A look that was not finished has left its promise there.
     look = stored_turns.find_newest_look(key, stored.turn, deps)
     return replace(note, body=look.note_text) if look and look.note_text else note
 
 
-def make_look(
+def _make_look(
     stored: Context,
     failure: FailedPipeline,
     survey: Survey,
@@ -110,7 +109,7 @@ def make_look(
     *,
     files: int | None,
     tier: TierChoice | None,
-    on_request: bool = False,
+    on_request: bool,
 ) -> Context:
     """Return the context of the turn that looks at a failure of another kind, or, `on_request`, at
     the same one once more.
@@ -140,26 +139,13 @@ def make_look(
 def _move_on(stored: Context, failure: FailedPipeline, deps: Deps) -> Context:
     """Return the turn after `stored`, about the new failure, before anything is said in it."""
     return replace(
-        stored,
-        turn=stored.turn + 1,
-        turn_start=len(stored.messages),
-        turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),
+        contexts.move_on(stored, deps),
         subject=failure.subject,
         ended_at=failure.ended_at,
         first_pipeline=stored.first_pipeline or stored.subject.pipeline_id,
-        outcome=None,
-        gave_way="",
-        note_text="",
-        unposted_note="",
-        verdict="",
-        seconds=0.0,
-        fact="",
-        earlier_note="",
         on_request=False,
-        dry_turns=stored.dry_turns + ((stored.turn + 1,) if deps.options.dry_run else ()),
         redactions=(),
         losses=(),
-        handed_over=False,
     )
 
 
@@ -170,7 +156,7 @@ def _name_pipeline(stored: Context, failure: FailedPipeline) -> str:
     return f"a new pipeline, {number},"
 
 
-def tell_same_failure(
+def _tell_same_failure(
     key: SessionKey, stored: Context, failure: FailedPipeline, survey: Survey, deps: Deps
 ) -> Context:
     """Say in the session's note that the failure came again in the same way, and return the turn
@@ -179,7 +165,8 @@ def tell_same_failure(
     Doing it twice changes nothing. Raises ForgeError and StoreError.
     """
     judged = stored_turns.find_verdict(key, stored.turn, deps)
-    passed_between = _has_passed(key, stored, deps)
+    after = stored_turns.find_aftermath(deps.storage.sessions, key, stored.look, stored.look)
+    passed_between = after is not None and after.became == "passed_again"
     is_held = judged and judged.turn >= stored.look and judged.verdict in _PASSES
     ended = judged.verdict if judged and is_held and not passed_between else ""
     if judged and ended:
@@ -204,12 +191,6 @@ def tell_same_failure(
     ).add(User(text), Assistant(answer))
 
 
-def _has_passed(key: SessionKey, stored: Context, deps: Deps) -> bool:
-    """Whether the commit has passed since it was looked at."""
-    after = stored_turns.find_aftermath(deps.storage.sessions, key, stored.look, stored.look)
-    return after is not None and after.became == "passed_again"
-
-
 def _mark_note(
     key: SessionKey,
     stored: Context,
@@ -220,7 +201,7 @@ def _mark_note(
     passed_between: bool,
 ) -> tuple[NoteRef, str] | None:
     """Write the line into the note; None if the note is gone. Raises ForgeError."""
-    note = find_living_note(key, stored, subject, deps)
+    note = _find_living_note(key, stored, subject, deps)
     if note is None:
         log.info("session %s: its note is gone, so nothing is said there", key.session_id)
         return None
@@ -265,17 +246,15 @@ def look_again(
                 return lease
             raise Busy(f"session {key.session_id} has gone on meanwhile")
         stored = contexts.load_session(key, latest, deps)
-        if isinstance(stored, str):
-            return Skipped(stored)
+        if isinstance(stored, Skipped):
+            return stored
         if not on_request and (reason := explain_nothing_new(stored, failure)):
             if latest == 0:
                 session.complete_analysis(key, deps)
             return Skipped(reason, is_certain=True)
         stored = stored_turns.restore_prompt(stored_turns.check_address(key, stored, deps), deps)
-        hidden, is_internal = (
-            deps.gitlab.permissions.needs_internal_note(subject),
-            stored_turns.is_internal(key, stored, deps),
-        )
+        hidden = deps.gitlab.permissions.needs_internal_note(subject)
+        is_internal = stored_turns.is_internal(key, stored, deps)
         if hidden and not is_internal:
             return Skipped(session.BEGAN_IN_PUBLIC)
         run = session.make_stoppable(run, key, latest + 1, deps, superseded)
@@ -337,16 +316,10 @@ def _compare_failure(
             return Skipped(f"the failed jobs of pipeline {subject.pipeline_id} were looked at")
         case Difference.SAME_WAY:
             turn.lease.confirm_held()
-            return tell_same_failure(key, stored, failure, survey, deps)
+            return _tell_same_failure(key, stored, failure, survey, deps)
     files = next(iter(turn.files_of), None)
-    look = make_look(
-        stored,
-        failure,
-        survey,
-        deps,
-        files=files,
-        tier=tier,
-        on_request=not turn.is_unasked,
+    look = _make_look(
+        stored, failure, survey, deps, files=files, tier=tier, on_request=not turn.is_unasked
     )
-    note = find_living_note(key, stored, subject, deps)
+    note = _find_living_note(key, stored, subject, deps)
     return replace(look, earlier_note=note.body if note else "")

@@ -1,23 +1,28 @@
-"""A turn's sandbox: a new one with the stored files, or the one that a dead worker left.
+"""A turn's sandbox: a new one with the stored files, or the one that a dead worker left. What the
+model was told is there is put into it: announced documents, folded results.
 
 Lost files are reported to the model, at the end of its next request, and in the note.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 
-from sandbox.background import StartState, replace_in_background, start_in_background
-from sandbox.base import Sandbox, SandboxError, SandboxLimit
+from sandbox.background import replace_in_background, start_in_background
+from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxLimit, SandboxNotStarted
 from worker.conversation.context import Context, SessionKey, find_last_tool_turn
 from worker.conversation.events import Stage, Watcher
-from worker.conversation.plan import PlannedFile
-from worker.errors import HandedOver, StoreError, TurnTaken
-from worker.safety.untrusted import one_line
+from worker.conversation.folds import list_missing_files
+from worker.conversation.messages import ToolCall
+from worker.conversation.plan import FETCH, PlannedFile
+from worker.errors import HandedOver, SandboxLost, StoreError, TurnTaken
+from worker.safety.untrusted import one_line, parse_object
 from worker.tools.source import Toolbox
 from worker.turns.parts import Deps, Terms, Toolset
-from worker.turns.sandbox_files import FoldedResults, Prefetch
 
 log = logging.getLogger("sandpiper.turn")
 
@@ -57,6 +62,11 @@ _UNKEPT_SOME = "of the sandbox's files some could not be stored"
 _MAX_REASON = 300
 _UNRESTORED = "the sandbox's files of earlier turns could not be restored"
 _UNRESTORED_NEWEST = "the newest of the sandbox's files could not be restored, but older ones"
+
+WORKERS = 4
+
+PATIENCE = 60.0
+"""Seconds that commands wait for files; then they run, and the model is told what is missing."""
 
 
 class Workspace:
@@ -188,19 +198,17 @@ class Workspace:
         damaged = start.failures and not start.is_adopted
         if damaged:
             self.losses = (_UNRESTORED_NEWEST if start.archive_number else _UNRESTORED,)
-        if self._begun:
-            unknown = damaged and not start.archive_number
-            return self._tell_taken_over(start) if self._worked or unknown else ""
-        if damaged and start.archive_number:
-            return _OLDER.format(self._stored[start.archive_number - 1])
-        return _DAMAGED if damaged else ""
-
-    def _tell_taken_over(self, start: StartState) -> str:
-        if start.is_adopted:
+        restored = self._stored[start.archive_number - 1] if start.archive_number else None
+        if not self._begun:
+            if damaged and restored is not None:
+                return _OLDER.format(restored)
+            return _DAMAGED if damaged else ""
+        unknown = damaged and restored is None
+        if start.is_adopted or not (self._worked or unknown):
             return ""
-        if start.archive_number and self._stored[start.archive_number - 1] == self._turn:
+        if restored == self._turn:
             return _TAKEN_OVER.format(_KEPT)
-        since = "since the last turn" if start.archive_number else "until now"
+        since = "until now" if restored is None else "since the last turn"
         return _TAKEN_OVER.format(_GONE.format(since))
 
     def save_files(
@@ -226,34 +234,128 @@ class Workspace:
             raise
         except (SandboxError, StoreError) as error:
             log.warning("session %s: files not kept: %s", self._key.session_id, error)
+            loss = _UNKEPT_NEWEST if self._saved else _UNKEPT
+            if isinstance(error, SandboxLimit):
+                loss = f"{loss}: {one_line(self._deps.runtime.redact(str(error)), _MAX_REASON)}"
             if start is not None or isinstance(error, StoreError):
-                self.losses = (*self.losses, self._describe_loss(error))
+                self.losses = (*self.losses, loss)
             return
         if self._left_out:
             reason = one_line(self._deps.runtime.redact(self._left_out), _MAX_REASON)
             self.losses = (*self.losses, f"{_UNKEPT_SOME}: {reason}")
 
-    def _describe_loss(self, error: SandboxError | StoreError) -> str:
-        """Say that the files were not stored, and which limit was exceeded, if one was."""
-        loss = _UNKEPT_NEWEST if self._saved else _UNKEPT
-        if not isinstance(error, SandboxLimit):
-            return loss
-        return f"{loss}: {one_line(self._deps.runtime.redact(str(error)), _MAX_REASON)}"
-
     def _store_files(self) -> None:
-        self._left_out = ""
-        files = self.sandbox.export(self._note_left_out)
+        left_out = [""]
+        files = self.sandbox.export(left_out.append)
         size = self._deps.storage.sessions.write_files(self._key, self._turn, files)
+        self._left_out = left_out[-1]
         self._watch(Stage(f"sandbox files stored: {size} bytes"))
-
-    def _note_left_out(self, what: str) -> None:
-        self._left_out = what
 
     def close(self) -> None:
         """End the sandbox. Never raises."""
         if self._prefetch:
             self._prefetch.close()
         self.sandbox.close()
+
+
+class Prefetch:
+    """Saves files in the background. Existing files are never overwritten.
+
+    The model's own tool saves them, so that they are read, redacted and stored as if it had asked.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[PlannedFile],
+        toolbox: Toolbox,
+        sandbox: Sandbox,
+        *,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._files, self._toolbox, self._sandbox = files, toolbox, sandbox
+        self._saving: dict[str, Future[str]] = {}
+        self._told: set[str] = set()
+        self._late: set[str] = set()
+        self._patience, self._closed = patience, threading.Event()
+
+    def begin(self) -> None:
+        """Begin to save missing files; call it again for a new sandbox. Raises nothing."""
+        self._told.clear()
+        if not self._files or self._closed.is_set():
+            return
+        pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="prefetch")
+        self._saving = {
+            each.path: pool.submit(copy_context().run, self._save, each) for each in self._files
+        }
+        pool.shutdown(wait=False)
+
+    def _save(self, file: PlannedFile) -> str:
+        """Save one file; return why that was not possible, or ""."""
+        try:
+            if self._closed.is_set():
+                return ""
+            with suppress(FileNotFoundError):
+                self._sandbox.get(file.path, limit=1)
+                return ""  # it is there
+            call = ToolCall(f"prefetch {file.path}", FETCH, file.write_arguments())
+            (ran,) = self._toolbox.run([call], 0)
+        except (SandboxError, SandboxLost) as error:
+            log.info("%s was not saved: %s", file.path, error)
+            return ""  # the run notices by itself that its sandbox failed
+        fields = parse_object(ran.result.content) if ran.result.is_error else {}
+        failure = fields.get("unavailable") or fields.get("error") or ran.result.content
+        return str(failure) if ran.result.is_error else ""
+
+    def wait(self) -> None:
+        """Wait until all files are saved, or the patience is over."""
+        wait(self._saving.values(), self._patience)
+        self._late = {path for path, saving in self._saving.items() if not saving.done()}
+
+    def tell_news(self) -> str:
+        """Return a line for each file that could not be saved or is late; report each only once."""
+        lines = []
+        for path, saving in self._saving.items():
+            late = path in self._late and not saving.done()
+            if path in self._told or not (saving.done() or late):
+                continue
+            self._told.add(path)
+            if reason := "it takes too long" if late else saving.result():
+                lines.append(f"({path} could not be saved: {one_line(reason, _MAX_REASON)})")
+        return "\n".join(lines)
+
+    def close(self) -> None:
+        """Begin to save no further file. Saves in progress end with the sandbox."""
+        self._closed.set()
+        for saving in self._saving.values():
+            saving.cancel()
+
+
+class FoldedResults:
+    """Writes the folded results that are in no file into the sandbox, before it is used.
+
+    This is not done when the fold is made: the sandbox need not be running then, and one that is
+    adopted or restored may lack the files of earlier folds.
+    """
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._written: set[str] = set()
+
+    def write_missing(self, context: Context) -> None:
+        """Write the results that this run has not written yet. Raises SandboxLost."""
+        if not context.folds:
+            return
+        for path, content in list_missing_files(context.messages, context.folds):
+            if path in self._written:
+                continue
+            self._written.add(path)
+            try:
+                self._sandbox.put(path, [content.encode(errors="replace")])
+            except SandboxGone as error:
+                has_run = not isinstance(error, SandboxNotStarted)
+                raise SandboxLost(str(error), has_run=has_run) from error
+            except (SandboxError, ValueError) as error:
+                log.warning("%s not written: %s", path, error)
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from worker.turns import (
     earlier_notes,
     memory,
     outcomes,
-    project_memory,
     stored_turns,
     tiers,
 )
@@ -93,14 +92,7 @@ def analyse_failure(
         is_continued = unfinished is not None
         private = internal or hidden
         turn = Turn(
-            key,
-            context,
-            terms,
-            (),
-            lease,
-            is_continued,
-            is_unasked=unasked,
-            is_private=private,
+            key, context, terms, (), lease, is_continued, is_unasked=unasked, is_private=private
         )
         if unasked and not is_continued and (reason := explain_unaffordable(turn, deps)):
             return Skipped(reason)
@@ -134,11 +126,11 @@ def answer_reply(
         if isinstance(lease, Skipped):
             return lease
         stored = contexts.load_session(key, latest, deps)
-        if isinstance(stored, str):
-            return Skipped(stored)
+        if isinstance(stored, Skipped):
+            return stored
         stored = stored_turns.restore_prompt(check_address(key, stored, deps), deps)
         if reply and reply.note_id in stored.answered_notes:
-            project_memory.update_memory(key, deps)
+            memory.update_memory(key, deps)
             return Skipped(f"note {reply.note_id} is answered already")
         unfinished = contexts.read_unfinished_answer(key, stored, reply, deps)
         files_of = stored_turns.find_files(key, latest, deps)
@@ -202,7 +194,7 @@ def complete_analysis(key: SessionKey, deps: Deps) -> None:
         log.info("session %s: nothing is done again: %s", key.session_id, error)
         return
     earlier_notes.fold_older_notes(context, deps)
-    project_memory.update_memory(key, deps)
+    memory.update_memory(key, deps)
 
 
 def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Attempt) -> None:
@@ -233,26 +225,19 @@ def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
     if latest is None:
         return False
     with claim_turn(key, latest + 1, on_behalf_of, deps) as lease:
-        if isinstance(lease, Skipped) or not _empty_session(key, latest, deps):
+        if isinstance(lease, Skipped):
             return False
+        newest = stored_turns.load_newest(key, latest, deps)
+        stored = newest or contexts.begin_anew(key, latest, deps)
+        if isinstance(stored, Skipped):
+            deps.storage.sessions.remove_session(key)
+        elif contexts.is_forgotten(stored) and not stored.losses:
+            return False
+        else:
+            emptied = contexts.make_emptied_context(stored, deps)
+            deps.storage.sessions.commit_turn(key, latest + 1, context_json.dump_context(emptied))
+            deps.storage.sessions.erase_session(key, latest + 1)
     log.info("session %s: %s", key.session_id, contexts.FORGOTTEN)
-    return True
-
-
-def _empty_session(key: SessionKey, latest: int, deps: Deps) -> bool:
-    """Keep only the session's subject, or nothing if that cannot be found any more.
-
-    Returns False if this was done before.
-    """
-    stored = stored_turns.load_newest(key, latest, deps) or contexts.begin_anew(key, latest, deps)
-    if isinstance(stored, str):
-        deps.storage.sessions.remove_session(key)
-        return True
-    if contexts.is_forgotten(stored) and not stored.losses:
-        return False
-    emptied = contexts.make_emptied_context(stored, deps)
-    deps.storage.sessions.commit_turn(key, latest + 1, context_json.dump_context(emptied))
-    deps.storage.sessions.erase_session(key, latest + 1)
     return True
 
 
@@ -318,17 +303,6 @@ def list_turn(key: SessionKey, context: Context, deps: Deps) -> None:
         log.warning("session %s: not listed: %s", context.session_id, error)
 
 
-def _remove_copies(turn: Turn, context: Context, deps: Deps) -> None:
-    """Remove what a POST that GitLab carried out late has left beside the turn's note. What comes
-    later still, or cannot be removed now, is the sweep's."""
-    if context.note is None or not context.note.note_id:
-        return
-    try:
-        deps.gitlab.notes.remove_copies(context.subject, turn.marker, context.note)
-    except ForgeError as error:
-        log.warning("session %s: copies of its note: %s", context.session_id, error)
-
-
 def commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Attempt) -> Finished:
     """Store a turn that was taken, and do what follows from it. Raises LeaseLost and StoreError."""
     # A committed turn is never continued.
@@ -343,10 +317,21 @@ def commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Attempt) -> Fin
     except TurnTaken as error:
         raise LeaseLost(str(error)) from error
     list_turn(turn.key, context, deps)
-    _remove_copies(turn, context, deps)
+    note = context.note or NoteRef(0)
+    if note.note_id:
+        # A POST that GitLab carried out late has left copies. What comes later still, or cannot be
+        # removed now, is the sweep's.
+        try:
+            deps.gitlab.notes.remove_copies(context.subject, turn.marker, note)
+        except ForgeError as error:
+            log.warning("session %s: copies of its note: %s", context.session_id, error)
     if number == 0:
         earlier_notes.fold_older_notes(context, deps)
-    outcomes.judge_by_later_verdict(turn.key, context, deps, run.watch)
+    if context.verdict and not context.dry_run:  # nobody can confirm a verdict in a terminal
+        for earlier in range(context.look, number):
+            outcomes.update_judgement(
+                turn.key, earlier, deps, run.watch, newest_verdict=context.verdict
+            )
     location = deps.storage.sessions.describe_location(turn.key, number)
     run.watch(TurnEnded(number, outcome, result.body, location, context, result.finding))
     log.info(
@@ -354,6 +339,5 @@ def commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Attempt) -> Fin
     )
     if result.finding and not turn.is_private:
         memory.remember_finding(context, result.finding, deps)
-        project_memory.update_memory(turn.key, deps, context)
-    note = context.note or NoteRef(0)
+        memory.update_memory(turn.key, deps, context)
     return Finished(turn.key, number, outcome, result.body, note, location)

@@ -21,14 +21,13 @@ from worker.conversation.context import (
     make_session_id,
 )
 from worker.conversation.messages import ToolSpec, drop_wire
+from worker.conversation.model_switch import SET_TIER, make_set_tier_spec
 from worker.conversation.tiers import TierRules
 from worker.errors import StoreError
 from worker.sessions.layout import PROMPTS
-from worker.sessions.objects import Records
 from worker.sessions.store import SessionStore
 from worker.settings.playbook import Workflow
 from worker.turns.parts import Deps
-from worker.turns.tiers import list_tier_tools
 from worker.verdict.aftermath import Aftermath, load_aftermath
 
 log = logging.getLogger("sandpiper.job")
@@ -133,12 +132,6 @@ def find_aftermath(store: SessionStore, key: SessionKey, turn: int, look: int) -
     return after
 
 
-def has_moved_on(key: SessionKey, deps: Deps) -> bool:
-    """Whether another commit of the merge request has failed or passed since a session's turns."""
-    after = load_aftermath(deps.storage.sessions.read_aftermath(key, 0))
-    return after is not None and after.became in ("superseded", "fixed")
-
-
 def find_newest_look(key: SessionKey, latest: int, deps: Deps) -> Context | None:
     """Return the turn whose text stands in the session's first note: the newest up to `latest` that
     looked at a failure of the commit, or said that it came again. None if it is damaged.
@@ -177,7 +170,9 @@ def write_prompt(
 ) -> tuple[str, tuple[ToolSpec, ...]]:
     """Return the system prompt and the tools of a session that begins now."""
     toolset = deps.runtime.toolset(subject, workflow)
-    tools = (*toolset.specs, *list_tier_tools(workflow, rules))
+    tools = toolset.specs
+    if rules and workflow.announces(SET_TIER):
+        tools = (*tools, make_set_tier_spec(rules))
     text = prompts.write_system_prompt(toolset.notes, workflow.text, compact=workflow.compact)
     return text, tools
 
@@ -203,7 +198,9 @@ def keep_prompt(context: Context, deps: Deps) -> None:
 
 def restore_prompt(context: Context, deps: Deps) -> Context:
     """Return a stored context with a prompt that is known to be one of ours. Raises StoreError."""
-    if _is_kept(context, deps.storage.sessions.records):
+    name, content = _encode(context)
+    kept = deps.storage.sessions.records.read(name, MAX_PROMPT)
+    if kept is not None and kept.content == content:
         return context
     workflow = deps.runtime.playbook.get(context.workflow)
     system, tools = write_prompt(context.subject, workflow, deps.runtime.limits.tier_rules, deps)
@@ -216,12 +213,6 @@ def restore_prompt(context: Context, deps: Deps) -> Context:
     )
     messages = tuple(map(drop_wire, context.messages))
     return replace(context, system=system, tools=tools, messages=messages, cache=None)
-
-
-def _is_kept(context: Context, records: Records) -> bool:
-    name, content = _encode(context)
-    stored = records.read(name, MAX_PROMPT)
-    return stored is not None and stored.content == content
 
 
 def _encode(context: Context) -> tuple[str, bytes]:

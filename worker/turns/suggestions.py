@@ -6,12 +6,12 @@ from dataclasses import replace
 from itertools import islice
 
 from worker.answer import suggestions
-from worker.answer.note.changes import add_runs, write_suggestion
+from worker.answer.note.facts import add_runs, write_suggestion
 from worker.answer.suggestions import Change, NotOnDiff, Offers, Suggestion
 from worker.answer.trials import Trial
 from worker.conversation.context import Context
 from worker.errors import ArgumentError, ForgeError, SourceError
-from worker.safety.marker import Kind, Marker
+from worker.safety.markdown import Kind, Marker
 from worker.turns.parts import Deps
 from worker.turns.trials import Trials
 from worker.verdict.diffs import Changes

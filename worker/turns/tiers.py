@@ -9,16 +9,13 @@ from worker.answer.parse import parse_finding
 from worker.conversation.context import Context, Outcome, Status, Subject
 from worker.conversation.fold_plan import estimate_size
 from worker.conversation.limits import Limits
-from worker.conversation.messages import ToolSpec
 from worker.conversation.model import Model
-from worker.conversation.model_switch import SET_TIER, make_set_tier_spec
 from worker.conversation.questions import Route
 from worker.conversation.tiers import (
     REPLY,
     Preference,
     ReplyModel,
     TierChoice,
-    TierRules,
     choose_reply_model,
     resolve_tier,
 )
@@ -160,22 +157,19 @@ def choose_reply_by(
         return None
     preferences = _read_known_preferences(subject.project_id, subject.mr_iid, deps)
     chosen = choose_reply_model(rules, context.tier, preferences)
-    if chosen is None or not _has_room(chosen, context, terms, deps):
+    if chosen is None:
+        return None
+    try:
+        limits = terms.limits_for(deps.runtime.make_reply_model(chosen.served_by))
+    except ConfigError as error:
+        log.warning("models.reply: %s", error)
+        return None
+    # The conversation is not folded for one answer.
+    if estimate_size(context) >= limits.context_tokens * limits.context.fold_at:
         return None
     level = chosen.reasoning or "its own level"
     log.info("%d!%d: reply by %s, %s", subject.project_id, subject.mr_iid, chosen.model, level)
     return chosen
-
-
-def _has_room(chosen: ReplyModel, context: Context, terms: Terms, deps: Deps) -> bool:
-    """Whether the conversation fits a reply's model as it is: it is not folded for one answer."""
-    try:
-        model = deps.runtime.make_reply_model(chosen.served_by)
-    except ConfigError as error:
-        log.warning("models.reply: %s", error)
-        return False
-    limits = terms.limits_for(model)
-    return estimate_size(context) < limits.context_tokens * limits.context.fold_at
 
 
 def open_model(context: Context, deps: Deps, run: Attempt) -> Model:
@@ -206,12 +200,6 @@ def change_model(terms: Terms, deps: Deps, run: Attempt, context: Context) -> tu
         _log_tier(context.subject, context.tier)
     model = open_model(context, deps, run)
     return model, terms.limits_for(model)
-
-
-def list_tier_tools(workflow: Workflow, rules: TierRules) -> tuple[ToolSpec, ...]:
-    """List the tool `set_tier` if there are tiers and the workflow announces it."""
-    is_announced = rules and workflow.announces(SET_TIER)
-    return (make_set_tier_spec(rules),) if is_announced else ()
 
 
 def find_signal(

@@ -18,8 +18,6 @@ from worker.conversation.plan import (
     EXEC,
     MOST_TOKENS,
     TASK,
-    PlannedFile,
-    has_plan,
     list_planned_files,
     make_planned_call,
     propose_steps,
@@ -29,22 +27,26 @@ from worker.conversation.plan import (
 from worker.errors import StoreError
 from worker.safety.untrusted import remove_foreign_hosts
 from worker.settings.runs import PlanBy
-from worker.turns.memory import MOST_KEPT, find_leads, read_hit
+from worker.turns.memory import MOST_KEPT, find_leads, read_hit, tell_memory
 from worker.turns.parts import Deps, Terms, Toolset
-from worker.turns.project_memory import tell_memory
-from worker.verdict import known, verdict
+from worker.verdict import known
 from worker.verdict.jobs import EXCERPT, Group, Hit, RuleMatch, Survey
 from worker.verdict.survey_text import MOST_TOLD, tell_diff, tell_leads, tell_survey, tell_time
-from worker.verdict.verdict import Verdict
+from worker.verdict.verdict import ORDER, Verdict
 
 log = logging.getLogger("sandpiper.survey")
+
+_SHOWN = 4096
+"""Bytes of logs, and of a long diff, that the first message shows if there is a plan."""
 
 
 def add_survey(context: Context, toolset: Toolset, terms: Terms, deps: Deps) -> Context:
     """Return `context` with the survey in its first message, unless it has begun or has one."""
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
-    shown = count_shown_bytes(terms, deps)
+    shown = 0
+    if (terms.workflow.plan or deps.runtime.plan) is not PlanBy.OFF:
+        shown = EXCERPT if terms.workflow.compact else _SHOWN
     survey = make_survey(context, toolset, terms, deps, shown)
     first = context.messages[0]
     parts = (
@@ -63,41 +65,33 @@ def add_survey(context: Context, toolset: Toolset, terms: Terms, deps: Deps) -> 
 def make_survey(
     context: Context, toolset: Toolset, terms: Terms, deps: Deps, shown: int = 0
 ) -> Survey:
-    """Return what failed, and what is known of it. `shown` is as in `Toolset.survey_failures`."""
-    return _add_hits(_remove_hosts(toolset.survey_failures(shown), terms), context, terms, deps)
+    """Return what failed, and what is known of it, as far as the store answers. `shown` is as in
+    `Toolset.survey_failures`."""
+    survey = toolset.survey_failures(shown)
+    hits: dict[str, Hit] = {}
+    try:
+        for key in known.list_keys(survey.groups)[:MOST_KEPT]:
+            if hit := read_hit(key, context, terms, deps):
+                hits[key] = hit
+    except StoreError as error:
+        log.warning("session %s: known failures not read: %s", context.session_id, error)
+    groups = tuple(
+        replace(_remove_hosts(group, terms), hit=hits.get(group.key)) for group in survey.groups
+    )
+    survey = replace(survey, groups=groups)
+    is_planned = (terms.workflow.plan or deps.runtime.plan) is not PlanBy.OFF
+    return find_leads(survey, context, terms, deps) if is_planned else survey
 
 
-def add_tools(context: Context, sandbox: Sandbox | None, terms: Terms, deps: Deps) -> Context:
-    """Return `context` whose first message also lists the interpreters and tools of `sandbox`.
-
-    It changes only a session whose model is about to be asked for the first time.
-    """
-    first = context.messages[0]
-    if context.outcome or len(context.messages) > 1 or not isinstance(first, User):
-        return context
-    if terms.workflow.compact:
-        return context
-    if not (tools := deps.runtime.describe_tools(sandbox)):
-        return context
-    return replace(context, messages=(User(f"{first.text}\n\n{prompts.tell_tools(tools)}"),))
-
-
-def _remove_hosts(survey: Survey, terms: Terms) -> Survey:
-    """Return the survey without foreign hosts in what GitLab says of a broken configuration. Other
+def _remove_hosts(group: Group, terms: Terms) -> Group:
+    """Return the group without foreign hosts in what GitLab says of a broken configuration. Other
     rules name hosts too, of plain characters between backticks, which are no links."""
-    return replace(
-        survey, groups=tuple(_remove_group_hosts(group, terms) for group in survey.groups)
-    )
-
-
-def _remove_group_hosts(group: Group, terms: Terms) -> Group:
-    if group.rule_match is None or group.jobs:
+    match = group.rule_match
+    if match is None or group.jobs:
         return group
-    cause, to_do = (
-        remove_foreign_hosts(text, terms.hosts)
-        for text in (group.rule_match.cause, group.rule_match.to_do)
-    )
-    return replace(group, rule_match=replace(group.rule_match, cause=cause, to_do=to_do))
+    cause = remove_foreign_hosts(match.cause, terms.hosts)
+    to_do = remove_foreign_hosts(match.to_do, terms.hosts)
+    return replace(group, rule_match=replace(match, cause=cause, to_do=to_do))
 
 
 def answer_without_model(context: Context, deps: Deps, *, by_known: bool) -> Context | None:
@@ -110,20 +104,32 @@ def answer_without_model(context: Context, deps: Deps, *, by_known: bool) -> Con
     if survey is None or is_begun or not survey.groups:
         return None
     if rulings := _list_rulings(survey):
-        return _conclude(context, RULE, _write_ruled_finding(survey, rulings))
+        rules = ", ".join(dict.fromkeys(ruled.rule for ruled in rulings))
+        quotes = [
+            f"- job {group.jobs[0].job_id} line {ruled.line}: {ruled.text}"
+            for group, ruled in zip(survey.groups, rulings, strict=True)
+            if group.jobs and ruled.line
+        ]
+        return _conclude(
+            context,
+            RULE,
+            list(zip(survey.groups, rulings, strict=True)),
+            verdict=min((Verdict(ruled.verdict) for ruled in rulings), key=ORDER.index),
+            evidence="\n".join(quotes),
+            details=f"Recognised by rule: {rules}.",
+        )
     now = deps.runtime.clock.now()
     hits = known.find_answers(survey, context.subject.project, now, deps.options.known_settings)
     if by_known and hits:
-        return _conclude(context, KNOWN, _write_known_finding(survey, hits))
+        return _conclude(
+            context,
+            KNOWN,
+            list(zip(survey.groups, hits, strict=True)),
+            verdict=hits[0].verdict,
+            details="A known failure, as it was found in earlier pipelines; no model was asked and "
+            "nothing was looked into this time.",
+        )
     return None
-
-
-def _conclude(context: Context, found_by: str, text: str) -> Context:
-    answered = context.add(Assistant(text))
-    return replace(answered, found_by=found_by, outcome=Outcome(Status.DONE, text))
-
-
-# ------------------------------------------------------------------------------------- by rules
 
 
 def _list_rulings(survey: Survey) -> tuple[RuleMatch, ...]:
@@ -139,22 +145,32 @@ def _list_rulings(survey: Survey) -> tuple[RuleMatch, ...]:
     return sure if len(sure) == len(survey.groups) and complete and not contradicted else ()
 
 
-def _write_ruled_finding(survey: Survey, rulings: tuple[RuleMatch, ...]) -> str:
-    found = list(zip(survey.groups, rulings, strict=True))
-    quotes = [
-        f"- job {group.jobs[0].job_id} line {ruled.line}: {ruled.text}"
-        for group, ruled in found
-        if group.jobs and ruled.line
-    ]
-    names = ", ".join(dict.fromkeys(ruled.rule for ruled in rulings))
-    return _write_sections(
-        verdict=min((Verdict(ruled.verdict) for ruled in rulings), key=verdict.ORDER.index),
-        failed="; ".join(group.job_names for group in survey.groups),
-        cause=_list_groups([(group, ruled.cause) for group, ruled in found]),
-        evidence="\n".join(quotes),
-        to_do=_list_groups([(group, ruled.to_do) for group, ruled in found]),
-        details=f"Recognised by rule: {names}.",
-    )
+def _conclude(
+    context: Context,
+    found_by: str,
+    found: Sequence[tuple[Group, RuleMatch | Hit]],
+    *,
+    verdict: str,
+    evidence: str = "",
+    details: str,
+) -> Context:
+    """Return `context` with an answer in the workflow's form, which is parsed like a model's, and
+    read by a model that resumes the session.
+
+    A `#` at the start of a text is escaped, so that no job's name counts as a heading.
+    """
+    parts = {
+        "Verdict": verdict,
+        "Failed": "; ".join(group.job_names for group, _ in found),
+        "Cause": _list_groups([(group, each.cause) for group, each in found]),
+        "Evidence": evidence,
+        "What to do": _list_groups([(group, each.to_do) for group, each in found]),
+        "Details": details,
+    }
+    sections = {title: re.sub(r"^#", r"\\#", text) for title, text in parts.items() if text}
+    text = "\n\n".join(f"## {title}\n{text}" for title, text in sections.items()) + "\n"
+    answered = context.add(Assistant(text))
+    return replace(answered, found_by=found_by, outcome=Outcome(Status.DONE, text))
 
 
 def _list_groups(groups: Sequence[tuple[Group, str]]) -> str:
@@ -166,113 +182,42 @@ def _list_groups(groups: Sequence[tuple[Group, str]]) -> str:
     return "\n".join(f"- {', '.join(jobs)}: {text}" for text, jobs in about)
 
 
-# ------------------------------------------------------------------------- by what is known
-
-
-def _write_known_finding(survey: Survey, hits: tuple[Hit, ...]) -> str:
-    found = list(zip(survey.groups, hits, strict=True))
-    return _write_sections(
-        verdict=hits[0].verdict,
-        failed="; ".join(group.job_names for group in survey.groups),
-        cause=_list_groups([(group, hit.cause) for group, hit in found]),
-        evidence="",
-        to_do=_list_groups([(group, hit.to_do) for group, hit in found]),
-        details="A known failure, as it was found in earlier pipelines; no model was asked and "
-        "nothing was looked into this time.",
-    )
-
-
-def _write_sections(
-    *, verdict: str, failed: str, cause: str, evidence: str, to_do: str, details: str
-) -> str:
-    """Write an answer in the workflow's form, which is parsed like a model's answer, and read by a
-    model that resumes the session.
-
-    A `#` at the start of a text is escaped, so that no job's name counts as a heading.
-    """
-    parts = {
-        "Verdict": verdict,
-        "Failed": failed,
-        "Cause": cause,
-        "Evidence": evidence,
-        "What to do": to_do,
-        "Details": details,
-    }
-    sections = {title: re.sub(r"^#", r"\\#", text) for title, text in parts.items() if text}
-    return "\n\n".join(f"## {title}\n{text}" for title, text in sections.items()) + "\n"
-
-
-def _add_hits(survey: Survey, context: Context, terms: Terms, deps: Deps) -> Survey:
-    """Return the survey with what is known of its errors; without it if the store fails."""
-    hits: dict[str, Hit] = {}
-    try:
-        for key in known.list_keys(survey.groups)[:MOST_KEPT]:
-            if hit := read_hit(key, context, terms, deps):
-                hits[key] = hit
-    except StoreError as error:
-        log.warning("session %s: known failures not read: %s", context.session_id, error)
-    groups = tuple(replace(group, hit=hits.get(group.key)) for group in survey.groups)
-    survey = replace(survey, groups=groups)
-    is_planned = find_planner(terms, deps) is not PlanBy.OFF
-    return find_leads(survey, context, terms, deps) if is_planned else survey
-
-
 def read_error_text(context: Context) -> str:
     """Return the log excerpts in the survey, from one failing job of each group."""
     groups = context.survey.groups if context.survey else ()
     return "\n".join(group.jobs[0].excerpt for group in groups if group.jobs)
 
 
-# ----------------------------------------------------------------------------------- in the note
-
-
-_SHOWN = 4096
-"""Bytes of logs, and of a long diff, that the first message shows if there is a plan."""
-
-
-def find_planner(terms: Terms, deps: Deps) -> PlanBy:
-    """Return who plans the session's investigations: the workflow says, or else the settings."""
-    return terms.workflow.plan or deps.runtime.plan
-
-
-def count_shown_bytes(terms: Terms, deps: Deps) -> int:
-    """Return how many bytes of logs, and of the diff, the first message shows; 0 for excerpts."""
-    if find_planner(terms, deps) is PlanBy.OFF:
-        return 0
-    return EXCERPT if terms.workflow.compact else _SHOWN
-
-
-def add_plan(context: Context, terms: Terms, deps: Deps) -> Context:
-    """Return the context whose first message announces files and proposes steps.
+def complete_first_message(
+    context: Context, sandbox: Sandbox | None, terms: Terms, deps: Deps
+) -> Context:
+    """Return the context whose first message lists the interpreters and tools of `sandbox`,
+    announces files and proposes steps.
 
     It changes only a session whose model is about to be asked for the first time. A helper's cost
     is charged.
     """
-    first, by, survey = context.messages[0], find_planner(terms, deps), context.survey
-    if by is PlanBy.OFF or survey is None or not isinstance(first, User):
+    first, survey, workflow = context.messages[0], context.survey, terms.workflow
+    if context.outcome or len(context.messages) > 1 or not isinstance(first, User):
         return context
-    files = list_planned_files(context.survey, terms.workflow.allows)
-    if context.outcome or len(context.messages) > 1 or not files:
+    tools = "" if workflow.compact else deps.runtime.describe_tools(sandbox)
+    if tools:
+        first = User(f"{first.text}\n\n{prompts.tell_tools(tools)}")
+        context = replace(context, messages=(first,))
+    by, helper = workflow.plan or deps.runtime.plan, deps.runtime.helper
+    if by is PlanBy.OFF or survey is None:
         return context
-    context, steps = _ask_helper(context, first, deps) if by is PlanBy.MODEL else (context, ())
+    files = list_planned_files(survey, workflow.allows)
+    if not files:
+        return context
+    steps: Sequence[str] = ()
+    if by is PlanBy.MODEL and helper:
+        names = [tool.name for tool in context.tools]
+        answer = helper.ask(TASK, f"{first.text}\n\nTools: {', '.join(names)}", MOST_TOKENS)
+        if answer:
+            context = charge_helper(context, "plan", [answer])
+            steps = read_steps(answer.text, names)
     plan = deps.runtime.redact(tell_plan(survey, files, steps or propose_steps(survey, files)))
     planned = replace(context, messages=(User(f"{first.text}\n\n{plan}"),))
-    workflow = terms.workflow
     first_call = make_planned_call(files) if workflow.leads and workflow.allows(EXEC) else None
     return planned.add(first_call) if first_call else planned
-
-
-def list_announced_files(context: Context, terms: Terms) -> tuple[PlannedFile, ...]:
-    """List the files that were announced to the model in this turn, and must be there."""
-    allows = terms.workflow.allows
-    return list_planned_files(context.survey, allows) if has_plan(context) else ()
-
-
-def _ask_helper(context: Context, first: User, deps: Deps) -> tuple[Context, tuple[str, ...]]:
-    """Return the helper's steps; none if it does not answer or names no existing tool."""
-    helper, tools = deps.runtime.helper, [tool.name for tool in context.tools]
-    request = f"{first.text}\n\nTools: {', '.join(tools)}"
-    answer = helper.ask(TASK, request, MOST_TOKENS) if helper else None
-    if answer is None:
-        return context, ()
-    return charge_helper(context, "plan", [answer]), read_steps(answer.text, tools)

@@ -11,13 +11,13 @@ from worker.conversation.context import ASKED, Context, NoteRef, Outcome, Status
 from worker.conversation.events import Milestone, NotePlaced, Stage
 from worker.conversation.limits import count_cost
 from worker.errors import ForgeError
-from worker.safety import redaction_counts
-from worker.safety.marker import Marker
+from worker.safety import redacted_values
+from worker.safety.markdown import Marker
 from worker.turns import earlier_notes, report, triage
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
+from worker.turns.memory import write_fact
 from worker.turns.parts import Attempt, Deps, Toolset, Turn
 from worker.turns.placeholder import keep_note_up_to_date
-from worker.turns.project_memory import write_fact
 from worker.turns.sandbox import open_toolset, remove_sandbox
 from worker.turns.suggestions import tell_later_runs
 from worker.turns.trials import Trials
@@ -52,7 +52,8 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
         context = close_calls(end_context(context, run.gives_up), run.gives_up)
     else:
         context = _run_triage(replace(turn, context=context), toolset, deps, run)
-        context = _end_if_unaffordable(context, deps)
+        if not context.outcome and (reason := _explain_used_up(context, deps)):
+            context = end_context(context, reason)
     trials: Trials = {}
     if not context.outcome:
         with keep_note_up_to_date(
@@ -63,7 +64,11 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
             )
     if not (context.investigates or turn.is_private):
         tell_later_runs(context, trials, deps)
-    context = _count_redactions(context, toolset)
+    redactions = redacted_values.sort_counts(toolset.count_redactions())
+    if redactions:
+        said = redacted_values.describe_counts(redactions)
+        log.info("session %s: redacted %s", context.session_id, said)
+    context = replace(context, redactions=redactions)
     found = report.read_finding(context, toolset, deps)
     seconds = deps.runtime.clock.monotonic() - started
     bodies, of_finding = report.write_bodies(
@@ -105,13 +110,6 @@ def _explain_used_up(context: Context, deps: Deps) -> str:
     return deps.storage.budget.explain_used_up(context.subject.project_id)
 
 
-def _end_if_unaffordable(context: Context, deps: Deps) -> Context:
-    """Return the context, with an outcome if it needs a model and today's budget is used up."""
-    if context.outcome or not (reason := _explain_used_up(context, deps)):
-        return context
-    return end_context(context, reason)
-
-
 def _record_cost(context: Context, deps: Deps) -> None:
     """Record the turn's cost, and that its note says the budget is used up, if it does."""
     project, iid = context.subject.project_id, context.subject.mr_iid
@@ -120,16 +118,6 @@ def _record_cost(context: Context, deps: Deps) -> None:
         deps.storage.budget.record_told(project, iid)
     cost = count_cost(deps.runtime.limits, context.turn_usage.cost_usd)
     deps.storage.budget.add_cost(project, context.session_id, context.turn, cost)
-
-
-def _count_redactions(context: Context, toolset: Toolset) -> Context:
-    """Return the context with the counts of what was redacted in what the turn has read."""
-    found = redaction_counts.sort_counts(toolset.count_redactions())
-    if found:
-        log.info(
-            "session %s: redacted %s", context.session_id, redaction_counts.describe_counts(found)
-        )
-    return replace(context, redactions=found)
 
 
 def _run_triage(turn: Turn, toolset: Toolset, deps: Deps, run: Attempt) -> Context:
@@ -141,13 +129,9 @@ def _run_triage(turn: Turn, toolset: Toolset, deps: Deps, run: Attempt) -> Conte
         log.exception("session %s: no survey", turn.key.session_id)
     if context.survey is not turn.context.survey:
         Checkpoints(turn, deps).write_checkpoint(context)
-        run.watch(Stage(f"surveyed: {_count_causes(context)}"))
+        count = len(context.survey.groups) if context.survey else 0
+        run.watch(Stage("surveyed: 1 cause" if count == 1 else f"surveyed: {count} causes"))
     return triage.answer_without_model(context, deps, by_known=turn.is_unasked) or context
-
-
-def _count_causes(context: Context) -> str:
-    count = len(context.survey.groups) if context.survey else 0
-    return "1 cause" if count == 1 else f"{count} causes"
 
 
 def _post_placeholder(turn: Turn, deps: Deps, run: Attempt) -> Context:
@@ -194,36 +178,29 @@ def _publish_result(context: Context, body: str, deps: Deps, run: Attempt) -> Co
     If GitLab accepts no note any more (403, 404) at the last look, the outcome says so, and the
     work is kept. Raises other ForgeErrors; the next run posts what the checkpoint has.
     """
-    try:
-        posted = _write_result(context, body, deps)
-    except ForgeError as error:
-        if error.status not in (403, 404) or not run.is_last_look:
-            raise
-        log.warning("session %s: %s", context.session_id, error)
-        text = context.outcome.text if context.outcome else ""
-        unposted = Outcome(Status.FAILED, text, f"the note could not be posted: {error}")
-        return replace(context, outcome=unposted, note_text="", unposted_note=body)
-    run.watch(Stage(f"note posted: {posted.url or posted.note_id}", Milestone.NOTE))
-    return replace(context, note=posted)
-
-
-def _write_result(context: Context, body: str, deps: Deps) -> NoteRef:
-    """Write the result, with some patience for answers that are not GitLab's, so that a finished
-    analysis need not be taken up again. Raises ForgeError."""
-    posted, until = context.note or NoteRef(0), deps.runtime.clock.monotonic() + PATIENCE
+    until = deps.runtime.clock.monotonic() + PATIENCE
     while True:
         try:
-            return _edit_or_post(context, posted, body, deps)
+            posted = _edit_or_post(context, body, deps)
         except ForgeError as error:
-            is_passing = error.doubtful and error.transient
             is_late = deps.queue.leases.is_stopping or deps.runtime.clock.monotonic() > until
-            if not is_passing or is_late:
+            if error.doubtful and error.transient and not is_late:
+                # The answer was not GitLab's: a finished analysis need not be taken up again.
+                log.warning("session %s: its note is written again: %s", context.session_id, error)
+                deps.runtime.clock.sleep(PAUSE)
+                continue
+            if error.status not in (403, 404) or not run.is_last_look:
                 raise
-            log.warning("session %s: its note is written again: %s", context.session_id, error)
-        deps.runtime.clock.sleep(PAUSE)
+            log.warning("session %s: %s", context.session_id, error)
+            text = context.outcome.text if context.outcome else ""
+            unposted = Outcome(Status.FAILED, text, f"the note could not be posted: {error}")
+            return replace(context, outcome=unposted, note_text="", unposted_note=body)
+        run.watch(Stage(f"note posted: {posted.url or posted.note_id}", Milestone.NOTE))
+        return replace(context, note=posted)
 
 
-def _edit_or_post(context: Context, posted: NoteRef, body: str, deps: Deps) -> NoteRef:
+def _edit_or_post(context: Context, body: str, deps: Deps) -> NoteRef:
+    posted = context.note or NoteRef(0)
     try:
         deps.gitlab.notes.edit_note(context.subject, posted, body)
     except ForgeError as error:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-from worker.verdict.diffs import read_hunks
-from worker.verdict.file_kinds import is_dependency, is_image
+from worker.verdict.diffs import is_dependency, is_image, read_hunks
 
 _MANIFESTS_OF_MORE = frozenset(
     {"package.json", "pyproject.toml", "setup.py", "setup.cfg", "cargo.toml", "composer.json"}
@@ -80,19 +79,15 @@ def find_changed_install(diff: str) -> int:
     An instruction goes on over lines that end with a backslash. One that begins before its hunk
     counts as installing, because it may be.
     """
-    lines = _read_lines(diff)
-    return next((number for number, changed, installs in lines if changed and installs), 0)
-
-
-def _read_lines(diff: str) -> Iterator[tuple[int, bool, bool]]:
-    """Yield each line's number, whether it is changed, and whether its instruction installs."""
     for _, hunk in groupby(read_hunks(diff), key=lambda line: line.hunk):
         lines = list(hunk)
         goes_on = lines[0].new > 1
         sides = {sign: _Side(goes_on, goes_on) for sign in "-+"}
         for line in lines:
-            found = [sides[sign].read_line(line.text) for sign in line.sign.strip() or "-+"]
-            yield line.new, line.sign != " ", found[0]
+            installs = [sides[sign].read_line(line.text) for sign in line.sign.strip() or "-+"]
+            if line.sign != " " and installs[0]:
+                return line.new
+    return 0
 
 
 @dataclass
@@ -315,20 +310,15 @@ def _read_elements(lines: Sequence[str]) -> Iterator[_Element]:
             stack[-1].versions.append(at)
         else:
             for tag in _ELEMENT.finditer(line, 1):
-                yield from _read_tag(tag, stack)
+                if tag["closes"]:
+                    yield stack.pop()
+                    if not stack:  # it had begun before the hunk
+                        stack.append(_Element(children={tag["name"]}))
+                    continue
+                stack[-1].children.add(tag["name"])
+                if not tag["rest"].endswith("/"):
+                    stack.append(_Element(tag["name"]))
     yield from stack
-
-
-def _read_tag(tag: re.Match[str], stack: list[_Element]) -> Iterator[_Element]:
-    """Open or close an element on the stack; yield the one that it ends."""
-    if not tag["closes"]:
-        stack[-1].children.add(tag["name"])
-        if not tag["rest"].endswith("/"):
-            stack.append(_Element(tag["name"]))
-        return
-    yield stack.pop()
-    if not stack:  # it had begun before the hunk
-        stack.append(_Element(children={tag["name"]}))
 
 
 _IN_CARGO_LOCK = re.compile(r'version = "[^"]{0,100}"$')

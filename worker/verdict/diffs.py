@@ -1,10 +1,11 @@
-"""A merge request's diff: its files, their lines with numbers, what they define, a place on it.
-Pure.
+"""A merge request's diff: its files and their kinds, their lines with numbers, what they define, a
+place on it. Pure.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from worker.logs.named_places import MAX_TEXT
 
@@ -95,23 +96,28 @@ class FileChange:
     submodule: str = ""
     """The commit to which the diff moves a submodule."""
 
-
-def find_added_lines(diff: str) -> frozenset[int]:
-    """Return the line numbers, in the new file, of the lines that a diff's hunks add."""
-    return frozenset(line.new for line in read_hunks(diff) if line.sign == "+")
-
-
-def find_hunks(diff: str) -> tuple[range, ...]:
-    """Return the lines of the new file that a diff's hunks show."""
-    headers = filter(None, map(HUNK.match, diff.split("\n")))
-    starts = ((int(each["new"]), int(each["count"] or 1)) for each in headers)
-    return tuple(range(start, start + count) for start, count in starts)
-
-
-def find_submodule_commit(diff: str) -> str:
-    """Return the commit to which a diff moves a submodule, "" if it is not about one."""
-    found = _SUBMODULE.search(diff)
-    return found[1] if found else ""
+    @classmethod
+    def read(cls, path: str, diff: str, old_path: str = "", *, is_new: bool = False) -> Self:
+        """Read the change of the file `path` from its `diff`, one with its hunks or more."""
+        lines = diff.split("\n")
+        headers = [header for line in lines if (header := HUNK.match(line))]
+        starts = [(int(header["new"]), int(header["count"] or 1)) for header in headers]
+        submodule = _SUBMODULE.search(diff)
+        return cls(
+            path,
+            old_path,
+            defines=frozenset(
+                name
+                for line in lines
+                if line[:1] in ("+", "-", "@")
+                for name in _DEFINES.findall(line[:400])
+                if is_telling(name)
+            ),
+            added_lines=frozenset(line.new for line in read_hunks(diff) if line.sign == "+"),
+            hunks=tuple(range(start, start + count) for start, count in starts),
+            is_new=is_new,
+            submodule=submodule[1] if submodule else "",
+        )
 
 
 def find_defining_lines(lines: Sequence[str], text: str) -> tuple[int, ...]:
@@ -121,14 +127,6 @@ def find_defining_lines(lines: Sequence[str], text: str) -> tuple[int, ...]:
         number
         for number, line in enumerate(lines, 1)
         if any(name in named and is_telling(name) for name in _DEFINES.findall(line[:400]))
-    )
-
-
-def find_definitions(diff: str) -> frozenset[str]:
-    """Return the names that a diff's changed lines and hunk headers define."""
-    lines = (line for line in diff.split("\n") if line[:1] in ("+", "-", "@"))
-    return frozenset(
-        name for line in lines for name in _DEFINES.findall(line[:400]) if is_telling(name)
     )
 
 
@@ -170,3 +168,98 @@ def is_telling(name: str) -> bool:
 
 
 # ----------------------------------------------------------------------------------------- places
+
+
+MODULES = frozenset(
+    {".py", ".pyi", ".pyx", ".java", ".kt", ".scala", ".groovy", ".rs", ".clj"}
+    | {".ex", ".exs", ".hs", ".erl", ".cs", ".swift"}
+)
+"""The suffixes of files that a dotted name may mean."""
+
+IMPORTED = frozenset(
+    {".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".vue", ".svelte", ".css", ".scss", ".json"}
+)
+"""The suffixes of files that are imported by their path."""
+
+TESTABLE = (MODULES | IMPORTED | {".go", ".rb", ".php", ".c", ".cc", ".cpp"}) - {
+    *(".css", ".scss", ".json")
+}
+"""The suffixes of source files, which may have tests."""
+
+_CI = re.compile(
+    r"(?:^|/)(?:\.gitlab-ci[^/]{0,80}|[^/]{1,80}\.gitlab-ci|[^/]{0,80}gitlab-ci[^/]{0,80})\.ya?ml$"
+    r"|^\.gitlab/(?!issue_templates/|merge_request_templates/)|^\.?ci/|^\.tekton/",
+    re.IGNORECASE,
+)
+_DOCS = (".md", ".rst", ".adoc", ".txt", ".markdown", ".png", ".svg", ".jpg", ".gif")
+_MANIFESTS = frozenset(
+    {"package.json", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml"}
+    | {"pyproject.toml", "poetry.lock", "uv.lock", "pdm.lock", "pipfile", "pipfile.lock"}
+    | {"setup.py", "setup.cfg", "constraints.txt", "environment.yml", "go.mod", "go.sum"}
+    | {"cargo.toml", "cargo.lock", "gemfile", "gemfile.lock", "composer.json", "composer.lock"}
+    | {"pom.xml", "build.gradle", "build.gradle.kts", "gradle.lockfile", "libs.versions.toml"}
+    | {"mix.exs", "mix.lock", "packages.lock.json", "directory.packages.props", "build.sbt"}
+    | {"dockerfile", "containerfile", ".tool-versions", ".python-version", ".nvmrc"}
+)
+
+
+_REQUIREMENTS = re.compile(
+    r"requirements[^/]{0,80}\.(?:txt|in)$|(?:^|/)requirements/[^/]{1,80}\.(?:txt|in)$|(?:Docker|Container)file\.[^/]{1,80}$|\.[Dd]ockerfile$"
+)
+
+
+def is_ci(path: str) -> bool:
+    """Whether a file is part of the CI configuration, judged by its path."""
+    return _CI.search(path[:500]) is not None
+
+
+def is_dependency(path: str) -> bool:
+    """Whether a file defines what is installed: a manifest, a lock file, a Dockerfile."""
+    name = path.rpartition("/")[2].lower()
+    return name in _MANIFESTS or _REQUIREMENTS.search(path[-200:]) is not None
+
+
+def is_image(path: str) -> bool:
+    """Whether a file builds an image."""
+    return "dockerfile" in path.lower() or "containerfile" in path.lower()
+
+
+def may_configure(path: str) -> bool:
+    """Whether a file may decide how jobs run, as far as its path tells."""
+    return may_choose_runner(path) or is_image(path)
+
+
+_CONFIGURATION = re.compile(r"\.(?:ya?ml|jsonnet|libsonnet|cue|dhall)(?:\.\w{1,20})?$")
+
+
+def may_choose_runner(path: str) -> bool:
+    """Whether a file may decide which runners may take jobs, as far as its path tells.
+
+    A project may keep its CI configuration, and what that includes or is generated from, under any
+    name: so any YAML file, and any template of one, may be part of it.
+    """
+    return is_ci(path) or _CONFIGURATION.search(path[-200:].lower()) is not None
+
+
+def is_lock(path: str) -> bool:
+    """Whether a file is a lock file, whose lines tools number in their own way."""
+    name = path.rpartition("/")[2].lower()
+    return name.endswith((".lock", "-lock.json", "-lock.yaml", ".lockfile")) or name == "go.sum"
+
+
+def is_docs(path: str) -> bool:
+    """Whether a file is prose or a picture."""
+    name = path.rpartition("/")[2]
+    return name.lower().endswith(_DOCS) and name != "CMakeLists.txt" and not is_dependency(path)
+
+
+_TEST = re.compile(
+    r"(?:^|/)(?:tests?|specs?|__tests__|testdata|fixtures)/"
+    r"|(?:^|/)(?:test_[^/]{1,200}|conftest\.py)$"
+    r"|(?:[_.-](?:test|spec)s?|(?<=[a-z0-9])(?:Tests?|Spec|IT))\.\w{1,12}$"
+)
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is a test or belongs to tests, judged by its path."""
+    return _TEST.search(path[-500:]) is not None

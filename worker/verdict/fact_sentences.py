@@ -4,23 +4,22 @@ import re
 from collections.abc import Iterator, Sequence
 
 from worker.verdict.changed_files import Touch
+from worker.verdict.diffs import is_lock
 from worker.verdict.facts import (
     Change,
     Facts,
     Run,
     Target,
     Unknown,
-    find_pass_after,
-    list_steady_failures,
+    get_day,
+    parse_time,
     sort_newest_first,
 )
-from worker.verdict.file_kinds import is_lock
 from worker.verdict.proofs import find_pass_on_target
 from worker.verdict.remarks import (
     Link,
     Name,
     Remark,
-    describe_age,
     describe_distance,
     job,
     join_parts,
@@ -47,7 +46,14 @@ def describe_facts(facts: Facts, settled: Verdict | None = None) -> Iterator[Rem
         words = "in earlier pipelines of this merge request on other commits: "
         yield remark(words, *_count_outcomes(facts, facts.earlier))
     yield from _tell_target_branch(facts, settled)
-    yield from _tell_other_jobs_there(facts)
+    if isinstance(facts.target, Target):
+        # The other jobs with this error, where they did not do there as this one.
+        own = [run.status for run in facts.target.runs]
+        for each in facts.rest[:SHOWN]:
+            runs = each.known_target.runs
+            if runs and [run.status for run in runs] != own:
+                where = remark(name(each.name), " on ", name(facts.target.branch), ": ")
+                yield remark(*where, *_count_outcomes(each, runs))
     if isinstance(facts.elsewhere, tuple) and facts.elsewhere:
         places = ((name(run.place), " ", job(run), "; ") for run in facts.elsewhere[:SHOWN])
         yield remark("same error elsewhere: ", *[part for each in places for part in each][:-1])
@@ -78,7 +84,12 @@ def _tell_this_commit(facts: Facts) -> Iterator[Remark]:
         )
     for about_log in filter(None, (facts.cut, facts.clock)):
         yield remark(about_log)
-    yield from _tell_siblings(facts)
+    if any(run.has_passed for run in facts.siblings):
+        parts: list[str | Name | Link] = []
+        for words, status in (("passed", "success"), ("failed", "failed")):
+            if places := [name(run.place) for run in facts.siblings if run.status == status]:
+                parts += ["; " if parts else "", *_list_first(places), f" {words}"]
+        yield remark("of the same matrix ", *parts)
     for failed, passed in facts.recoveries[:1]:
         yield remark(
             "the same error in ", name(failed.place), " (", job(failed), "), which passed when it "
@@ -112,18 +123,6 @@ def _list_first(parts: Sequence[str | Name | Link], most: int = SHOWN) -> Remark
     return remark(*join_parts(parts[:most]), f" and {left} more" if left > 0 else "")
 
 
-def _tell_siblings(facts: Facts) -> Iterator[Remark]:
-    """Tell which jobs of the same matrix passed and which failed, if any passed."""
-    parts: list[str | Name | Link] = []
-    for words, status in (("passed", "success"), ("failed", "failed")):
-        runs = [run for run in facts.siblings if run.status == status]
-        if runs:
-            listed = _list_first([name(run.place) for run in runs])
-            parts += ["; " if parts else "", *listed, f" {words}"]
-    if any(run.has_passed for run in facts.siblings):
-        yield remark("of the same matrix ", *parts)
-
-
 def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
     target = facts.target
     if not isinstance(target, Target):
@@ -141,20 +140,30 @@ def _tell_target_branch(facts: Facts, settled: Verdict | None) -> Iterator[Remar
         return
     base = tuple(each for each in target.runs if each.sha and each.sha == target.base)
     on_base = "on the commit this pipeline is built on: "
-    if settled or len(target.runs) > 1 or not find_pass_on_target(facts):
+    # A verdict that the record does not settle itself tells of this pass.
+    told_as_pass = not settled and bool(find_pass_on_target(facts))
+    if len(target.runs) > 1 or not told_as_pass:
         built = base == target.runs
         all_runs = "all runs " if len(base) > 1 else ""
         where = remark(*where, f", {all_runs}{on_base}" if built else ": ")
         yield remark(*where, *_count_outcomes(facts, target.runs))
-    elif age := describe_age(target.runs[0], facts.run):
+    elif age := _describe_age(target.runs[0], facts.run):
         yield remark(
             job(target.runs[0]), " passed on ", name(target.branch), f" {age} this failure"
         )
     yield from _tell_coming_and_going(facts, target)
     if target.unread:
         yield remark(f"not known of {target.unread} of these pipelines: its jobs cannot be read")
-    yield from _tell_steady_failure(facts, target, settled)
-    if base and base != target.runs and (settled or not _is_told_as_pass(facts, target, base)):
+    if steady := facts.list_steady_failures() if settled is not Verdict.FLAKY else []:
+        first = steady[-1]
+        ago = describe_distance(first.started_at, facts.run.started_at)
+        since = "at least since" if len(steady) == len(target.finished_runs) else "since"
+        yield remark(
+            f"it fails there in the same way {since} ", pipeline(first),
+            f" (commit {first.sha[:8]})" if first.sha else "", f", {ago}" if ago else "",
+        )  # fmt: skip
+    told_as_pass = told_as_pass and [*base] == target.runs_at_newest_commit[:1]
+    if base and base != target.runs and not told_as_pass:
         yield remark(on_base, *_count_outcomes(facts, base))
     if target.has_newer_commits:
         yield remark(name(target.branch), " has new commits since")
@@ -166,7 +175,7 @@ def _tell_coming_and_going(facts: Facts, target: Target) -> Iterator[Remark]:
     for runs in target.runs_by_commit:
         for failed in runs:
             partly = facts.has_some_errors(failed)
-            passed = find_pass_after(failed, runs)
+            passed = failed.find_later_pass(runs)
             if passed and (partly or _is_different(facts, failed)):
                 how = "with some of the errors of this failure" if partly else "in another way"
                 yield remark(
@@ -174,39 +183,6 @@ def _tell_coming_and_going(facts: Facts, target: Target) -> Iterator[Remark]:
                     job(failed), ", ", job(passed),
                 )  # fmt: skip
                 return
-
-
-def _is_told_as_pass(facts: Facts, target: Target, base: Sequence[Run]) -> bool:
-    """Whether the commit that the change is built on has a single run, the pass that the verdict
-    names: the newest run at the target branch's newest commit."""
-    return [*base] == [*target.runs_at_newest_commit[:1]] and bool(find_pass_on_target(facts))
-
-
-def _tell_steady_failure(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[Remark]:
-    """Tell since when the job fails in the same way on the target branch, as far as the runs show.
-
-    Say nothing if newer runs may be hidden, or if the job is known to be flaky.
-    """
-    failed = list_steady_failures(facts) if settled is not Verdict.FLAKY else []
-    if failed:
-        first = failed[-1]
-        ago = describe_distance(first.started_at, facts.run.started_at)
-        since = "at least since" if len(failed) == len(target.finished_runs) else "since"
-        yield remark(
-            f"it fails there in the same way {since} ", pipeline(first),
-            f" (commit {first.sha[:8]})" if first.sha else "", f", {ago}" if ago else "",
-        )  # fmt: skip
-
-
-def _tell_other_jobs_there(facts: Facts) -> Iterator[Remark]:
-    """Tell how the other jobs with this error did on the target branch, if statuses differ."""
-    if isinstance(facts.target, Target):
-        own = [run.status for run in facts.target.runs]
-        for each in facts.rest[:SHOWN]:
-            runs = each.target.runs if isinstance(each.target, Target) else ()
-            if runs and [run.status for run in runs] != own:
-                where = remark(name(each.name), " on ", name(facts.target.branch), ": ")
-                yield remark(*where, *_count_outcomes(each, runs))
 
 
 def _tell_installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
@@ -219,7 +195,11 @@ def _tell_installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
         return
     changes = facts.last_pass.package_changes
     packages = [each for each in changes if _LATEST.match(each) or not _IMAGE.search(each)]
-    if not packages and not settled and not _is_explained(facts):
+    change = facts.change
+    explains = isinstance(change, Change) and (
+        change.ci or change.dependencies or any(each.explains for each in change.touches)
+    )
+    if not packages and not settled and not explains:
         packages = list(changes)
     if packages:
         yield remark(
@@ -236,14 +216,6 @@ _IMAGE = re.compile(r" [0-9a-f]{12}(?:, [0-9a-f]{12}){0,2} → [0-9a-f]{12}(?:, 
 """A difference between image digests."""
 
 
-def _is_explained(facts: Facts) -> bool:
-    """Whether the change edits what the error names, the CI configuration or the dependencies."""
-    change = facts.change
-    return isinstance(change, Change) and bool(
-        change.ci or change.dependencies or any(each.explains for each in change.touches)
-    )
-
-
 def _tell_change(facts: Facts) -> Iterator[Remark]:
     change = facts.change
     if not isinstance(change, Change):
@@ -251,7 +223,17 @@ def _tell_change(facts: Facts) -> Iterator[Remark]:
     yield from _tell_named_files(change.touches)
     for removed, path in change.removed_names[:SHOWN]:
         yield remark(name(removed), ", which the error names, is gone from ", name(path))
-    yield from _tell_named_tests(change)
+    # The files that failing tests belong to: a few of many tests would lead to the wrong file.
+    tested = [each.path for each in change.touches if each.names_tests]
+    ours, failed = change.tests_of_touched, change.failed_tests
+    if tested and not 0 < ours < failed / 2:
+        words = "the error names tests that"
+        if ours:
+            words = (
+                "the failing tests" if ours == failed else f"{ours} of the {failed} failing tests"
+            )
+        words += " belong to what this change edits: "
+        yield remark(words, *join_parts(map(name, tested[:SHOWN])))
     if change.only_docs:
         yield remark("only documentation is changed")
     for what, files in {"CI configuration": change.ci, "dependencies": change.dependencies}.items():
@@ -268,7 +250,10 @@ def _tell_named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
         yield remark(f"line {line.line} of ", name(line.path), words)
     sure = [each for each in touches if each.is_certain and not each.names_package]
     aside = [each for each in sure if not each.explains]
-    packages = _list_packages(touches)
+    # The folders of packages of which the error names no changed file; "" is the root.
+    named = {each.path.rpartition("/")[0] for each in sure}
+    folders = (each.path.rpartition("/")[0] for each in touches if each.names_package)
+    packages = [each for each in dict.fromkeys(folders) if each not in named]
     for words, found in (
         ("the error names a file that is new in this change: ",
          [each.path for each in sure if each.is_new]),
@@ -286,34 +271,6 @@ def _tell_named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
         yield remark(
             "the error names the package at the repository's root, which this change edits"
         )
-
-
-def _list_packages(touches: Sequence[Touch]) -> list[str]:
-    """List the folders of the packages that the error names, if it names no changed file there; ""
-    is the repository's root."""
-    folders = [(each.path.rpartition("/")[0], each) for each in touches]
-    packages = dict.fromkeys(folder for folder, each in folders if each.names_package)
-    named = {folder for folder, each in folders if each.is_certain and not each.names_package}
-    return [each for each in packages if each not in named]
-
-
-def _tell_named_tests(change: Change) -> Iterator[Remark]:
-    """Tell which changed files the failing tests belong to, and how many of the tests do, if
-    that is known.
-
-    Say nothing if fewer than half of them do.
-    """
-    found = [each.path for each in change.touches if each.names_tests]
-    ours, whole = change.tests_of_touched, change.failed_tests
-    if not found or 0 < ours < whole / 2:  # a few of many tests would lead to the wrong file
-        return
-    if not ours:
-        words = "the error names tests that belong to what this change edits: "
-    elif ours == whole:
-        words = "the failing tests belong to what this change edits: "
-    else:
-        words = f"{ours} of the {whole} failing tests belong to what this change edits: "
-    yield remark(words, *join_parts(map(name, found[:SHOWN])))
 
 
 _DIFFERENT = "failed in another way"
@@ -338,9 +295,14 @@ def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
     ):
         if found:
             # When the last of them was, if that was long before the failing one.
-            age = describe_age(sort_newest_first(found)[0], facts.run) if words == "passed" else ""
+            age = _describe_age(sort_newest_first(found)[0], facts.run) if words == "passed" else ""
             age = f"; {'the last ' if len(found) > 1 else ''}{age}" if age else ""
-            how = _tell_errors(found) if words == _DIFFERENT else ()
+            how: Remark = ()
+            if words == _DIFFERENT and (errors := sorted(found[0].errors)):
+                # With which error the first of them failed, so that nobody takes it on trust.
+                error = name(_PLACEHOLDER.sub("…", errors[0]))
+                more = " and others" if len(errors) > 1 else ""
+                how = remark(" with " if len(found) == 1 else ", the first one with ", error, more)
             parts += ["; " if parts else "", f"{len(found)} {words} ("]
             parts += [*_list_first(list(map(job, found))), age, ")", *how]
     partly = next(filter(facts.has_some_errors, runs), None)
@@ -350,16 +312,6 @@ def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
         named = join_parts(map(name, partly.missing_errors))
         parts += ["; not there: ", *named, f" and {left} more" if left > 0 else ""]
     return remark(*parts) or ("none has ended",)
-
-
-def _tell_errors(runs: Sequence[Run]) -> Remark:
-    """Say with which error the first of these runs failed, so that nobody takes it on trust."""
-    errors = sorted(runs[0].errors)
-    if not errors:
-        return ()
-    more = " and others" if len(errors) > 1 else ""
-    error = _PLACEHOLDER.sub("…", errors[0])
-    return remark(" with " if len(runs) == 1 else ", the first one with ", name(error), more)
 
 
 _PLACEHOLDER = re.compile(r"<(?:address|dir|id|n|place|runner|time|tmp)>")
@@ -381,3 +333,17 @@ def _group_partly_alike(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str
 def _is_different(facts: Facts, run: Run) -> bool:
     other = run.status == "failed" and not facts.find_same_errors(run)
     return other and bool(run.errors and facts.run.errors)
+
+
+OLD = 12 * 3600
+"""The least age of a run, in seconds, that is mentioned."""
+
+
+def _describe_age(run: Run, other: Run) -> str:
+    """Say when `run` was, such as "on 2026-01-14, 315 d before"; "" if it was less
+    than `OLD` seconds before `other`."""
+    then, now = parse_time(run.started_at), parse_time(other.started_at)
+    if then is None or now is None or now - then < OLD:
+        return ""
+    ago = describe_distance(run.started_at, other.started_at)
+    return f"on {get_day(run.started_at)}, {ago}"

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cmp_to_key
-from itertools import takewhile
+from itertools import chain, takewhile
+from typing import Self
 
 from worker.logs.failed_tests import select_failures
 from worker.verdict.changed_files import Touch
@@ -65,6 +66,11 @@ class Run:
             return self.job_id > other.job_id
         return ours > theirs
 
+    def find_later_pass(self, runs: Iterable["Run"]) -> "Run | None":
+        """Return the first of `runs` that passed later than this one, None if there is none."""
+        later = (each for each in runs if each.has_passed and each.is_after(self))
+        return min(later, key=lambda each: each.job_id, default=None)
+
 
 def parse_time(at: str) -> float | None:
     """Return an ISO 8601 time in epoch seconds; None if it is not one or has no time zone."""
@@ -89,31 +95,17 @@ def sort_newest_first(runs: Iterable[Run]) -> list[Run]:
     return sorted(runs, key=cmp_to_key(compare))
 
 
-def select_same_source(runs: Iterable[Run], run: Run) -> list[Run]:
-    """Return the runs on the commit of `run` in pipelines of the same source."""
-    return [each for each in runs if run.sha and (each.sha, each.source) == (run.sha, run.source)]
-
-
-def find_pass_after(run: Run, runs: Iterable[Run]) -> Run | None:
-    """Return the first of `runs` that passed later than `run`, None if there is none."""
-    later = (each for each in runs if each.has_passed and each.is_after(run))
-    return min(later, key=lambda each: each.job_id, default=None)
-
-
-def group_by_commit(runs: Iterable[Run]) -> list[list[Run]]:
+def _group_by_commit(runs: Iterable[Run]) -> list[list[Run]]:
     """Group the finished runs of one branch by commit, the newest commit and its newest run first.
 
     Commits are ordered by their first pipeline: a late retry does not make a commit newer.
     """
     by_commit: dict[str, list[Run]] = {}
-    for each in filter(_is_finished, runs):
-        by_commit.setdefault(each.sha, []).append(each)
+    for each in runs:
+        if each.status in ("success", "failed"):
+            by_commit.setdefault(each.sha, []).append(each)
     newest = sorted(by_commit.values(), key=lambda runs: -min(run.pipeline_id for run in runs))
     return list(map(sort_newest_first, newest))
-
-
-def _is_finished(run: Run) -> bool:
-    return run.status in ("success", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +140,27 @@ class Target:
     @property
     def finished_runs(self) -> list[Run]:
         """The runs that passed or failed, in the order of `runs`."""
-        return [each for each in self.runs if _is_finished(each)]
+        return [each for each in self.runs if each.status in ("success", "failed")]
 
     @property
     def runs_by_commit(self) -> list[list[Run]]:
-        """The finished runs of each commit, as `group_by_commit` orders them."""
-        return group_by_commit(self.runs)
+        """The finished runs of each commit, the newest commit and its newest run first."""
+        return _group_by_commit(self.runs)
+
+    @property
+    def known_runs_by_commit(self) -> list[list[Run]]:
+        """The same, none if newer ones may be hidden."""
+        return [] if self.may_hide_newer_runs else self.runs_by_commit
 
     @property
     def runs_at_newest_commit(self) -> list[Run]:
         """The finished runs at the newest commit that has any; none if newer ones may be hidden."""
-        return [] if self.may_hide_newer_runs else next(iter(self.runs_by_commit), [])
+        return next(iter(self.known_runs_by_commit), [])
+
+    @property
+    def all_runs_at_newest_commit(self) -> list[Run]:
+        """The finished ones of `all_runs` at the newest commit that has any."""
+        return next(iter(_group_by_commit(self.all_runs)), [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +216,27 @@ class LastPass:
     same: tuple[Installed, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class CommitRange:
+    """The commit `old`, on which a job passed, and the first one after it on which it failed.
+
+    `branch` is the target branch if both are there, "" if they are the merge request's.
+    """
+
+    old: str
+    new: str
+    branch: str = ""
+
+    @classmethod
+    def load(cls, old: str, new: str, branch: str) -> Self:
+        """Make a range from stored values. Raises ValueError or TypeError if they are not valid."""
+        if not _SHA.fullmatch(old) or not _SHA.fullmatch(new):
+            raise ValueError(f"{old[:80]!r} and {new[:80]!r} are not both ids of commits")
+        return cls(old, new, str(branch))
+
+
+_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
 NOT_ASKED = Unknown("not looked at")
 
 
@@ -266,6 +289,11 @@ class Facts:
         """The `target`, or one without runs if it is not known."""
         return self.target if isinstance(self.target, Target) else Target("", (), 0)
 
+    @property
+    def known_earlier(self) -> tuple[Run, ...]:
+        """The `earlier` runs, none if they are not known."""
+        return self.earlier if isinstance(self.earlier, tuple) else ()
+
     def has_same_error(self, run: Run) -> bool:
         """Whether a run failed for the same reason with all errors of the failing one. Errors that
         are not known never count as the same."""
@@ -294,53 +322,75 @@ class Facts:
         """Whether a run failed with some but not all of the failing one's errors."""
         return bool(self.find_same_errors(run)) and not self.has_same_error(run)
 
+    def list_steady_failures(self) -> list[Run]:
+        """Return the newest runs on the target branch up to the first one that did not fail in the
+        same way, the newest commit first; none if newer runs may be hidden."""
+        return [*takewhile(self.has_same_error, chain(*self.known_target.known_runs_by_commit))]
 
-@dataclass(frozen=True, slots=True)
-class CommitRange:
-    """The commit `old`, on which a job passed, and the first one after it on which it failed.
-
-    `branch` is the target branch if both are there, "" if they are the merge request's.
-    """
-
-    old: str
-    new: str
-    branch: str = ""
-
-
-_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-
-
-def make_range(old: str, new: str, branch: str) -> CommitRange:
-    """Make a range from stored values. Raises ValueError or TypeError if they are not valid."""
-    if not _SHA.fullmatch(old) or not _SHA.fullmatch(new):
-        raise ValueError(f"{old[:80]!r} and {new[:80]!r} are not both ids of commits")
-    return CommitRange(old, new, str(branch))
+    def find_range(self) -> CommitRange | None:
+        """Find where the job broke on the target branch, else in the merge request itself."""
+        found: list[tuple[Run, Run, str]] = []
+        failed = self.list_steady_failures()
+        runs = [*chain(*self.known_target.known_runs_by_commit)]
+        if failed and len(failed) < len(runs):
+            found.append((runs[len(failed)], failed[-1], self.known_target.branch))
+        found += [(newest, self.run, "") for newest in sort_newest_first(self.known_earlier)[:1]]
+        for passed, broken, branch in found:
+            known = _SHA.fullmatch(passed.sha) and _SHA.fullmatch(broken.sha)
+            if passed.has_passed and known and passed.sha != broken.sha:
+                return CommitRange(passed.sha, broken.sha, branch)
+        return None
 
 
-def list_steady_failures(facts: Facts) -> list[Run]:
-    """Return the newest runs on the target branch up to the first one that did not fail in the same
-    way, the newest commit first; none if newer runs may be hidden."""
-    return [*takewhile(facts.has_same_error, _list_target_runs(facts))]
+# ------------------------------------------------------------------------ GitLab's failure reasons
+# See app/models/concerns/enums/ci/commit_status.rb. GitLab 19 has split two of them, and writes the
+# old names no more: `stuck_or_timeout_failure` into WAITED and LOST, `job_execution_timeout` into
+# the server's time limits.
 
+BY_ITSELF = frozenset({"", "script_failure", "unknown_failure"})
+"""The job's own script may have failed; its log has to say why."""
 
-def find_ranges(facts: Facts) -> tuple[CommitRange, ...]:
-    """Find where the job broke on the target branch, else in the merge request itself."""
-    found = []
-    failed, runs = list_steady_failures(facts), _list_target_runs(facts)
-    if failed and len(failed) < len(runs):
-        found.append(_make_range(runs[len(failed)], failed[-1], facts.known_target.branch))
-    earlier = facts.earlier if isinstance(facts.earlier, tuple) else ()
-    found += [_make_range(newest, facts.run, "") for newest in sort_newest_first(earlier)[:1]]
-    return tuple(filter(None, found))[:1]
+TIME_LIMITS = frozenset(
+    {"job_execution_timeout", "job_execution_server_timeout"}
+    | {"server_timeout_running", "server_timeout_canceling"}
+)
+"""The job met its time limit."""
 
+NO_RUNNER = frozenset({"no_matching_runner", "stuck_pending_no_matching_runners"})
+"""No runner may take the job."""
 
-def _list_target_runs(facts: Facts) -> list[Run]:
-    target = facts.known_target
-    by_commit = [] if target.may_hide_newer_runs else target.runs_by_commit
-    return [run for runs in by_commit for run in runs]
+WAITED = frozenset({"stuck_or_timeout_failure", "stuck_pending_with_matching_runners"})
+"""No runner took the job in time, if it has not started."""
 
+LOST = frozenset({"stuck_or_timeout_failure", "no_updates_running", "no_updates_canceling"})
+"""A runner took the job, if it has started, and GitLab heard no more of it."""
 
-def _make_range(passed: Run, failed: Run, branch: str) -> CommitRange | None:
-    known = _SHA.fullmatch(passed.sha) and _SHA.fullmatch(failed.sha)
-    is_range = passed.has_passed and known and passed.sha != failed.sha
-    return CommitRange(passed.sha, failed.sha, branch) if is_range else None
+WITHOUT_RUNNER = NO_RUNNER | WAITED | {"runner_unsupported"}
+"""No image can cause these: no runner took the job, if it has never started."""
+
+NEVER_THE_CHANGE = frozenset(
+    {"api_failure", "ci_quota_exceeded", "data_integrity_failure"}
+    | {"scheduler_failure", "stale_schedule"}
+)
+"""No commit can cause these."""
+
+UNLESS_CONFIGURED = frozenset(
+    {
+        "image_pull_failure",
+        "runner_external_dependency_failure",
+        "runner_interrupted",
+        "runner_system_failure",
+        "unmet_prerequisites",
+    }
+    | WITHOUT_RUNNER
+)
+"""Failure reasons that a commit can cause only by changing the CI configuration: a tag that no
+runner has, an image that does not exist. A time limit or a log limit is not among them: code can
+exceed both."""
+
+PREPARING = frozenset(
+    {"runner_system_failure", "runner_external_dependency_failure", "runner_configuration_error"}
+    | {"image_pull_failure", "script_failure", "unknown_failure", ""}
+)
+"""The failure reasons that GitLab gives if the runner could not prepare a job; older runners report
+script_failure for an image, and runner_system_failure for what newer ones tell apart."""

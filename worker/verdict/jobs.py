@@ -1,7 +1,7 @@
 """What is known of a failed pipeline before the model is asked: its failing jobs by cause, grouped
 by `grouping`. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -159,7 +159,16 @@ class Group:
     @property
     def job_names(self) -> str:
         """The jobs in a few words, such as `unit-tests (12 of 12 variants)`."""
-        return ", ".join(_name_families(self.jobs)) or "the pipeline's configuration"
+        families: dict[str, list[FailingJob]] = {}
+        for job in self.jobs:
+            families.setdefault(job.family or job.name, []).append(job)
+        names = [
+            f"{name} ({len(some)} of {max(some[0].family_size, len(some))} variants)"
+            if len(some) > 1
+            else some[0].name
+            for name, some in families.items()
+        ]
+        return ", ".join(names) or "the pipeline's configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,25 +198,25 @@ class Survey:
         return tuple(job for group in self.groups for job in group.jobs)
 
 
-def _name_families(jobs: Sequence[FailingJob]) -> list[str]:
-    counted: dict[str, list[FailingJob]] = {}
-    for job in jobs:
-        counted.setdefault(job.family or job.name, []).append(job)
-    return [
-        f"{name} ({len(some)} of {max(some[0].family_size, len(some))} variants)"
-        if len(some) > 1
-        else some[0].name
-        for name, some in counted.items()
-    ]
-
-
 # -------------------------------------------------------------------------------------- as JSON
 
 
 def dump_survey(survey: Survey) -> dict[str, Any]:
     """Return the survey as JSON values for `context.json`, without what only the rules need."""
     return {
-        "groups": [_dump_group(group) for group in survey.groups],
+        "groups": [
+            to_stored(group, "jobs", "rule_match", "hit", "ruling", "others")
+            | {
+                "jobs": [to_stored(job, *_UNSTORED) for job in group.jobs],
+                "others": list(group.others[:_MOST_NAMED]),
+                "ruled": to_stored(group.rule_match) if group.rule_match else None,
+                "hit": to_stored(group.hit) | {"others": list(group.hit.others)}
+                if group.hit
+                else None,
+                "ruling": dump_ruling(group.ruling) if group.ruling else None,
+            }
+            for group in survey.groups
+        ],
         "missing": list(survey.gaps),
         "changed": None if survey.changed_paths is None else list(survey.changed_paths),
         "whole": survey.whole,
@@ -216,27 +225,9 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
 
 
 _UNSTORED = (
-    "end",
-    "error_text",
-    "command",
-    "exit_code",
-    "preview",
-    "has_started",
-    "tags",
-    "runner",
-    "runners",
+    *("end", "error_text", "command", "exit_code", "preview", "has_started"),
+    *("tags", "runner", "runners"),
 )
-
-
-def _dump_group(group: Group) -> dict[str, Any]:
-    jobs = [to_stored(job, *_UNSTORED) for job in group.jobs]
-    return to_stored(group, "jobs", "rule_match", "hit", "ruling", "others") | {
-        "jobs": jobs,
-        "others": list(group.others[:_MOST_NAMED]),
-        "ruled": to_stored(group.rule_match) if group.rule_match else None,
-        "hit": to_stored(group.hit) | {"others": list(group.hit.others)} if group.hit else None,
-        "ruling": dump_ruling(group.ruling) if group.ruling else None,
-    }
 
 
 def load_survey(fields: Mapping[str, Any]) -> Survey:

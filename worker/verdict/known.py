@@ -1,22 +1,23 @@
-"""Known failures: earlier findings about an error, by its signature. Pure.
+"""Known failures: earlier findings about an error, by its signature or by its words. Pure.
 
 Entries are made from members' merge requests only and are marked so; an entry without the mark is
 ignored. They are read back as untrusted data: parsed and capped. An entry is used instead of asking
-a model only if nothing contradicts it (`find_answers`).
+a model only if nothing contradicts it (`find_answers`). An error with an unknown signature that
+shares most of its rare words with a known one is a lead, never an answer (`find_similar`).
 """
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from worker.safety.untrusted import one_line, remove_foreign_hosts
+from worker.safety.untrusted import one_line, parse_object, remove_foreign_hosts
 from worker.settings.runs import KnownSettings
 from worker.stored_keys import KEY, from_stored, pick_known, to_stored
 from worker.verdict.changed_files import find_touches
-from worker.verdict.diffs import FileChange
-from worker.verdict.file_kinds import is_ci
+from worker.verdict.diffs import FileChange, is_ci
 from worker.verdict.jobs import FailingJob, Group, Hit, Survey
 from worker.verdict.verdict import Verdict
 
@@ -165,7 +166,7 @@ def make_hit(known: KnownFailure, mr_iid: int, sha: str, hosts: Collection[str] 
 
 # ------------------------------------------------------------------------------ may it answer?
 
-_OTHERS = frozenset({Verdict.FLAKY, Verdict.INFRASTRUCTURE, Verdict.TARGET})
+_OF_THE_PROJECT = frozenset({Verdict.FLAKY, Verdict.INFRASTRUCTURE, Verdict.TARGET})
 
 
 def find_answers(
@@ -182,8 +183,16 @@ def find_answers(
         return ()
     if len(hits) < len(survey.groups) or len({each.verdict for each in hits}) > 1:
         return ()
-    sure = all(_is_sure(group, now, settings.days) for group in survey.groups)
-    return tuple(hits) if sure and not _names_change(survey, survey.changed_paths, project) else ()
+    if not all(_is_sure(group, now, settings.days) for group in survey.groups):
+        return ()
+    if not all(hit.same for hit in hits):  # this merge request has not seen them on this commit
+        paths = [FileChange(path) for path in survey.changed_paths]
+        texts = (f"{group.text}\n{job.excerpt}" for group in survey.groups for job in group.jobs)
+        if any(is_ci(path) for path in survey.changed_paths):
+            return ()
+        if any(find_touches(text, paths, project) for text in texts):
+            return ()
+    return tuple(hits)
 
 
 def _is_sure(group: Group, now: float, days: float) -> bool:
@@ -194,24 +203,7 @@ def _is_sure(group: Group, now: float, days: float) -> bool:
         return hit.same and not hit.resolution and now - hit.found_at <= days * DAY
     most = min(days, _TARGET_DAYS) if hit.verdict == Verdict.TARGET else days
     fresh = 0 <= now - hit.found_at <= most * DAY
-    return hit.verdict in _OTHERS and fresh and len(hit.others) >= _ENOUGH <= hit.agreements
-
-
-def _names_change(survey: Survey, changed: Iterable[str], project: str) -> bool:
-    """Whether an error names what the merge request changes, or its CI configuration is changed.
-
-    Never if this merge request has seen every error on this very commit.
-    """
-    if all(group.hit and group.hit.same for group in survey.groups):
-        return False
-    paths = [FileChange(path) for path in changed]
-    if any(is_ci(each.path) for each in paths):
-        return True
-    return any(
-        find_touches(f"{group.text}\n{job.excerpt}", paths, project)
-        for group in survey.groups
-        for job in group.jobs
-    )
+    return hit.verdict in _OF_THE_PROJECT and fresh and len(hit.others) >= _ENOUGH <= hit.agreements
 
 
 # ------------------------------------------------------------------------------------- as stored
@@ -232,37 +224,31 @@ def dump_known_failure(known: KnownFailure) -> bytes:
 def load_known_failure(data: bytes | None, key: str) -> KnownFailure | None:
     """Return the entry of the error with this key; None if there is none or it is not valid."""
     try:
-        return _load_fields(json.loads(data or b""), key)
+        fields = json.loads(data or b"")
+        if not _KEY.fullmatch(key) or fields["key"] != key or fields.pop("by") != _BY:
+            return None
+        inner: dict[str, Any] = {
+            "sightings": tuple(
+                replace(found, job=one_line(found.job, _NAME), sha=_require_match(_HEX, found.sha))
+                for each in fields["sightings"][-_MOST_SIGHTINGS:]
+                for found in [_load_counted(Sighting, each)]
+            ),
+            "finding": None,
+        }
+        if stored := fields["finding"]:
+            found = _load_counted(PastFinding, stored)
+            inner["finding"] = replace(
+                found,
+                verdict=Verdict(found.verdict).value,
+                cause=one_line(found.cause, _CAUSE),
+                to_do=one_line(found.to_do, _TO_DO),
+                url=_require_match(_WEB, found.url) if found.url else "",
+                job_url=_require_match(_WEB, found.job_url) if found.job_url else "",
+            )
+        known = _load_counted(KnownFailure, {**fields, **inner})
+        return replace(known, resolution=one_line(known.resolution, _NAME))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None
-
-
-def _load_fields(fields: dict[str, Any], key: str) -> KnownFailure | None:
-    if not _KEY.fullmatch(key) or fields["key"] != key or fields.pop("by") != _BY:
-        return None
-    stored = fields["finding"]
-    inner = {
-        "sightings": tuple(
-            replace(found, job=one_line(found.job, _NAME), sha=_require_match(_HEX, found.sha))
-            for each in fields["sightings"][-_MOST_SIGHTINGS:]
-            for found in [_load_counted(Sighting, each)]
-        ),
-        "finding": _load_finding(stored) if stored else None,
-    }
-    known = _load_counted(KnownFailure, {**fields, **inner})
-    return replace(known, resolution=one_line(known.resolution, _NAME))
-
-
-def _load_finding(fields: dict[str, Any]) -> PastFinding:
-    found = _load_counted(PastFinding, fields)
-    return replace(
-        found,
-        verdict=Verdict(found.verdict).value,
-        cause=one_line(found.cause, _CAUSE),
-        to_do=one_line(found.to_do, _TO_DO),
-        url=_require_match(_WEB, found.url) if found.url else "",
-        job_url=_require_match(_WEB, found.job_url) if found.job_url else "",
-    )
 
 
 def _load_counted(cls: Callable[..., T], fields: dict[str, Any]) -> T:
@@ -277,14 +263,8 @@ def make_past_finding(
     verdict: Verdict, cause: str, to_do: str, url: str, mr_iid: int, at: float
 ) -> PastFinding:
     """Make a finding in the form in which it is stored."""
-    return PastFinding(
-        verdict.value,
-        one_line(cause, _CAUSE),
-        one_line(to_do, _TO_DO),
-        keep_web_url(url),
-        mr_iid,
-        at,
-    )
+    cause, to_do = one_line(cause, _CAUSE), one_line(to_do, _TO_DO)
+    return PastFinding(verdict.value, cause, to_do, keep_web_url(url), mr_iid, at)
 
 
 def keep_web_url(url: str) -> str:
@@ -306,3 +286,83 @@ def _require_match(pattern: re.Pattern[str], value: str) -> str:
     if not pattern.fullmatch(value):
         raise ValueError(f"{value[:80]!r} is not what was stored")
     return value
+
+
+MOST_ENTRIES, _MOST_WORDS, MOST_LEADS = 150, 16, 2
+MAX_AGE = 90 * 86_400.0
+"""Seconds after which an error's words are dropped from the index."""
+
+_SHARE, _LEAST_SHARED = 0.6, 3
+_RARE_IN = 0.1
+_WORD = re.compile(r"[a-z_][a-z0-9_]{3,19}")
+_COMMON = frozenset(
+    ("assertionerror", "error", "errors", "exception", "failed", "failure", "line", "test", "tests")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorWords:
+    """The words of a known error, last seen at `seen_at` (epoch seconds)."""
+
+    key: str
+    words: frozenset[str]
+    seen_at: float
+
+
+def read_group_words(group: Group) -> frozenset[str]:
+    """Return the words by which a group's errors are compared with others."""
+    text = " ".join([group.text, *group.others]).lower()
+    found = (word for word in _WORD.findall(text) if word not in _COMMON)
+    return frozenset(list(dict.fromkeys(found))[:_MOST_WORDS])
+
+
+def find_similar(words: Collection[str], index: Sequence[ErrorWords]) -> tuple[str, ...]:
+    """Return the keys of the errors that share most of their rare words with these, best first."""
+    frequent = Counter(word for entry in index for word in entry.words)
+    most = max(2, int(_RARE_IN * len(index)))
+    own = {word for word in words if frequent[word] <= most}
+    scored: list[tuple[float, str]] = []
+    for entry in index:
+        rare = {word for word in entry.words if frequent[word] <= most}
+        shared = len(own & rare)
+        smaller = min(len(own), len(rare))
+        if shared >= _LEAST_SHARED and shared >= _SHARE * smaller:
+            scored.append((shared / smaller, entry.key))
+    best = sorted(scored, key=lambda each: (-each[0], each[1]))
+    return tuple(key for _, key in best[:MOST_LEADS])
+
+
+def list_unexplained(survey: Survey) -> tuple[Group, ...]:
+    """Return the groups that no rule, no earlier finding and no proof in the record explains."""
+    return tuple(
+        group
+        for group in survey.groups
+        if group.key and not (group.hit or group.rule_match or group.hard_verdict)
+    )
+
+
+def add_words(index: Sequence[ErrorWords], groups: Iterable[Group], now: float) -> list[ErrorWords]:
+    """Return the index with the groups' errors as seen now, the newest first."""
+    seen = [ErrorWords(group.key, read_group_words(group), now) for group in groups]
+    keys = {each.key for each in seen}
+    others = (each for each in index if each.key not in keys and now - each.seen_at < MAX_AGE)
+    return [*(each for each in seen if each.words), *others][:MOST_ENTRIES]
+
+
+def dump_words(index: Sequence[ErrorWords]) -> bytes | None:
+    """Return the bytes of an index, at most 64 KB; None if it is empty."""
+    fields = {each.key: [each.seen_at, sorted(each.words)] for each in index}
+    return json.dumps(fields, separators=(",", ":")).encode() if fields else None
+
+
+def load_words(data: bytes | None) -> tuple[ErrorWords, ...]:
+    """Return the entries of an index; invalid ones are left out."""
+    fields = parse_object(data or b"")
+    index: list[ErrorWords] = []
+    for key, value in list(fields.items())[:MOST_ENTRIES]:
+        match value:
+            case [int() | float() as seen_at, list() as words] if abs(seen_at) < 2**53:
+                good = [word for word in words if isinstance(word, str) and _WORD.fullmatch(word)]
+                if _KEY.fullmatch(key):
+                    index.append(ErrorWords(key, frozenset(good[:_MOST_WORDS]), float(seen_at)))
+    return tuple(index)

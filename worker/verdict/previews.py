@@ -4,18 +4,18 @@ error names comes first. Pure.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from worker.logs.named_places import find_places
-from worker.verdict.changed_files import Touch, find_touches
+from worker.verdict.changed_files import find_touches, select_lines
 from worker.verdict.diffs import (
     HUNK,
     FileChange,
-    find_added_lines,
     find_defining_lines,
-    find_definitions,
+    is_dependency,
+    is_docs,
+    is_test,
 )
-from worker.verdict.error_words import select_lines
-from worker.verdict.file_kinds import is_dependency, is_docs, is_test
 
 _MAX_LINE = 500
 """The most characters of one line of a hunk that is shown in part."""
@@ -29,30 +29,37 @@ matter more than a hunk."""
 _MARK = 64  # bytes reserved for a line that says what is left out
 
 
-def number_diff(diff: str) -> str:
-    """Put the number in the new file before each added and unchanged line of a unified diff.
-
-    For instance `   12 +text`; removed lines get no number.
-    """
-    return "\n".join(_number_lines(diff.split("\n")))
-
-
 def preview_diff(diff: str, error: str, project: str, limit: int) -> str:
     """Return a diff of at most `limit` bytes whole; of a longer one its summary and hunks that fit.
+
+    The number in the new file stands before each added and unchanged line, as in `   12 +text`.
 
     Hunks with lines that the text of an `error` names come first, then those of files that it names
     or whose tests it names, then those of other source files, of tests, and of documents and
     manifests; among equals, small ones first. `project` is the project's path.
     """
     if len(diff.encode()) <= limit:
-        return number_diff(diff)
+        return "\n".join(_number_lines(diff.split("\n")))
     head, _, rest = diff.partition(f"\n{_FILE}")
-    heading = _cut_lines(head.split("\n"), limit * _SUMMARY // 100)
+    summary = head.split("\n")
+    kept: list[str] = []
+    room = limit * _SUMMARY // 100 - _MARK
+    for line in summary:
+        room -= len(line.encode()) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    if left := len(summary) - len(kept):
+        kept.append(f"[… {left:,} more lines …]")
+    heading = "\n".join(kept)
     hunks = _rank_hunks(_split_hunks(f"{_FILE}{rest}".split("\n")), error, project)
     shown = _choose_fitting(hunks, limit - len(heading.encode()) - _MARK)
-    left = len(hunks) - len(shown)
-    mark = [f"[… {left:,} of {len(hunks):,} hunks are not shown …]"] if left else []
-    return "\n".join([heading, *_write_hunks(shown), *mark])
+    parts = [heading]
+    for file, some in groupby(shown, key=lambda hunk: hunk.heading):
+        parts += [file, *(line for hunk in some for line in hunk.lines)]
+    if left := len(hunks) - len(shown):
+        parts.append(f"[… {left:,} of {len(hunks):,} hunks are not shown …]")
+    return "\n".join(parts)
 
 
 def _number_lines(lines: Sequence[str]) -> Iterator[str]:
@@ -111,35 +118,26 @@ def _rank_hunks(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]
     texts: dict[str, list[str]] = {}
     for hunk in hunks:
         texts.setdefault(hunk.path, []).extend(hunk.lines)
-    changed = [
-        FileChange(path, "", find_definitions(text), find_added_lines(text))
-        for path, text in ((path, "\n".join(parts)) for path, parts in texts.items())
-    ]
+    changed = [FileChange.read(path, "\n".join(parts)) for path, parts in texts.items()]
     touched = {touch.path: touch for touch in find_touches(error, changed, project)}
     places = find_places(error)
     lines = {path: select_lines(path, places) for path in texts}
-    ranked = [_rank_hunk(hunk, touched.get(hunk.path), lines[hunk.path]) for hunk in hunks]
+    ranked: list[_Hunk] = []
+    for hunk in hunks:
+        numbered = tuple(_number_lines(hunk.lines))
+        starts = tuple(f"{number:>5} " for number in lines[hunk.path])
+        named = tuple(at for at, line in enumerate(numbered) if starts and line.startswith(starts))
+        if named:
+            rank = 0
+        elif touch := touched.get(hunk.path):
+            aside = touch.names_tests or touch.names_package
+            rank = 4 if aside else 1 + (not touch.is_certain)
+        elif is_dependency(hunk.path) or is_docs(hunk.path):
+            rank = 7
+        else:
+            rank = 6 if is_test(hunk.path) else 5
+        ranked.append(replace(hunk, lines=numbered, named=named, rank=rank))
     return sorted(ranked, key=lambda hunk: (hunk.rank, hunk.size, hunk.place))
-
-
-def _rank_hunk(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:
-    numbered = tuple(_number_lines(hunk.lines))
-    starts = tuple(f"{number:>5} " for number in lines)
-    named = tuple(at for at, line in enumerate(numbered) if starts and line.startswith(starts))
-    if named:
-        rank = 0
-    elif touch:
-        aside = touch.names_tests or touch.names_package
-        rank = 4 if aside else 1 + (not touch.is_certain)
-    else:
-        rank = _rank_unnamed(hunk.path)
-    return replace(hunk, lines=numbered, named=named, rank=rank)
-
-
-def _rank_unnamed(path: str) -> int:
-    if is_dependency(path) or is_docs(path):
-        return 7
-    return 6 if is_test(path) else 5
 
 
 def _choose_fitting(hunks: Sequence[_Hunk], room: int) -> list[_Hunk]:
@@ -184,28 +182,6 @@ def _mark_gap(lines: Sequence[str]) -> Sequence[str]:
     return lines if short else (mark,)
 
 
-def _write_hunks(hunks: Sequence[_Hunk]) -> Iterator[str]:
-    heading = ""
-    for hunk in hunks:
-        if hunk.heading != heading:
-            heading = hunk.heading
-            yield heading
-        yield from hunk.lines
-
-
-def _cut_lines(lines: Sequence[str], limit: int) -> str:
-    """Return the first lines that fit, and how many more there are."""
-    kept: list[str] = []
-    room = limit - _MARK
-    for line in lines:
-        room -= len(line.encode()) + 1
-        if room < 0:
-            break
-        kept.append(line)
-    left = len(lines) - len(kept)
-    return "\n".join([*kept, *([f"[… {left:,} more lines …]"] if left else [])])
-
-
 NEAR = 20
 """The most lines shown on each side of a named line."""
 
@@ -228,7 +204,10 @@ def find_lines(path: str, lines: Sequence[str], error: str) -> tuple[int, ...]:
 
 def number_lines(lines: Iterable[str], first: int = 1) -> list[str]:
     """Return the lines as `12: text`, the long ones cut."""
-    return [f"{number}: {_clip_line(line)}" for number, line in enumerate(lines, first)]
+    return [
+        f"{number}: {line if len(line) <= _FILE_LINE else f'{line[:_FILE_LINE]}[cut]'}"
+        for number, line in enumerate(lines, first)
+    ]
 
 
 def preview_file(
@@ -239,50 +218,29 @@ def preview_file(
     At most `limit` bytes of UTF-8, and `most` lines. If no line is named, return the file's
     beginning without its opening comment.
     """
-    ranked = _rank_by_distance(len(lines), named) or _rank_from_start(lines)
-    return "\n".join(_show_lines(lines, sorted(_choose_lines(lines, ranked[:most], limit))))
-
-
-def _choose_lines(lines: Sequence[str], ranked: Iterable[int], limit: int) -> set[int]:
-    """Return the first of the `ranked` lines that fit in `limit` bytes, gap marks included."""
+    distances: dict[int, int] = {}
+    for each in dict.fromkeys(named):
+        for number in range(max(1, each - NEAR), min(len(lines), each + NEAR) + 1):
+            distances[number] = min(distances.get(number, NEAR), abs(number - each))
+    ranked = sorted(distances, key=lambda number: (distances[number], number))
+    if not ranked:
+        texts = ((number, line.strip()) for number, line in enumerate(lines, 1))
+        code = (number for number, text in texts if text and not text.startswith(_COMMENTS))
+        ranked = list(range(next(code, 1), len(lines) + 1))
     chosen: set[int] = set()
     room = limit - _FILE_MARK
-    for number in ranked:
+    for number in ranked[:most]:
         gaps = 1 - (number - 1 in chosen) - (number + 1 in chosen)
         room -= len(number_lines([lines[number - 1]], number)[0].encode()) + 1 + gaps * _FILE_MARK
         if room < 0:
             break
         chosen.add(number)
-    return chosen
-
-
-def _rank_by_distance(count: int, named: Sequence[int]) -> list[int]:
-    """Return the numbers of the lines near a named one, the nearest first."""
-    distances: dict[int, int] = {}
-    for each in dict.fromkeys(named):
-        for number in range(max(1, each - NEAR), min(count, each + NEAR) + 1):
-            distances[number] = min(distances.get(number, NEAR), abs(number - each))
-    return sorted(distances, key=lambda number: (distances[number], number))
-
-
-def _rank_from_start(lines: Sequence[str]) -> list[int]:
-    """Return the numbers of the lines, from the first one that is not a comment."""
-    first = next((at for at, line in enumerate(lines) if _is_code(line)), 0)
-    return list(range(first + 1, len(lines) + 1))
-
-
-def _is_code(line: str) -> bool:
-    text = line.strip()
-    return bool(text) and not text.startswith(_COMMENTS)
-
-
-def _show_lines(lines: Sequence[str], chosen: Sequence[int]) -> list[str]:
     shown, last = list[str](), 0
-    for number in chosen:
+    for number in sorted(chosen):
         shown += _mark_lines(lines, last, number - 1)
         shown += number_lines([lines[number - 1]], number)
         last = number
-    return shown + _mark_lines(lines, last, len(lines))
+    return "\n".join(shown + _mark_lines(lines, last, len(lines)))
 
 
 def _mark_lines(lines: Sequence[str], shown: int, last: int) -> list[str]:
@@ -294,7 +252,3 @@ def _mark_lines(lines: Sequence[str], shown: int, last: int) -> list[str]:
         return [mark]
     left = number_lines(lines[shown:last], shown + 1)
     return left if len("\n".join(left).encode()) <= len(mark.encode()) else [mark]
-
-
-def _clip_line(line: str) -> str:
-    return line if len(line) <= _FILE_LINE else f"{line[:_FILE_LINE]}[cut]"

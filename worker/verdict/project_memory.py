@@ -127,21 +127,17 @@ def add_fact(facts: Sequence[Fact], fact: Fact) -> tuple[Fact, ...]:
     others = remove_sources(
         [each for each in facts if each.key != fact.key], lambda other: other == source
     )
-    before = next((each for each in facts if each.key == fact.key), None)
-    merged = _merge_facts(before, fact) if before else fact
-    return tuple(sorted([merged, *others], key=lambda each: each.day, reverse=True))
-
-
-def _merge_facts(before: Fact, fact: Fact) -> Fact:
-    (source,) = fact.sources
-    again = source in before.sources
-    others = tuple(each for each in before.sources if each != source)
-    count = before.count if again else before.count + 1
-    if fact.day >= before.day:
-        return replace(fact, sources=(source, *others)[:_MOST_SOURCES], count=count)
-    if again:
-        return before
-    return replace(before, sources=(*others, source)[:_MOST_SOURCES], count=count)
+    if before := next((each for each in facts if each.key == fact.key), None):
+        again = source in before.sources
+        count = before.count if again else before.count + 1
+        rest = tuple(each for each in before.sources if each != source)
+        if fact.day >= before.day:
+            fact = replace(fact, sources=(source, *rest)[:_MOST_SOURCES], count=count)
+        elif again:
+            fact = before
+        else:
+            fact = replace(before, sources=(*rest, source)[:_MOST_SOURCES], count=count)
+    return tuple(sorted([fact, *others], key=lambda each: each.day, reverse=True))
 
 
 def remove_sources(facts: Iterable[Fact], unwanted: Callable[[Source], bool]) -> tuple[Fact, ...]:
@@ -200,21 +196,15 @@ def dump_facts(facts: Sequence[Fact]) -> bytes | None:
 def load_facts(data: bytes | None) -> tuple[Fact, ...]:
     """Return the facts of a memory; lines that are not facts are left out."""
     lines = (data or b"")[:MAX_MEMORY].decode(errors="replace").split("\n")
-    found = (_LINE.fullmatch(line) for line in lines)
-    return tuple(filter(None, (_read_fact(each) for each in found if each)))
-
-
-def _read_fact(line: re.Match[str]) -> Fact | None:
-    try:
-        if date.fromisoformat(line[1]).year == 1:
-            return None
-    except ValueError:
-        return None
-    sources = (each.partition("/") for each in line[4].replace("!", "").split())
-    return Fact(
-        key=line[3],
-        text=write_plain(line[5], _TEXT),
-        day=line[1],
-        sources=tuple(Source(int(iid), session) for iid, _, session in sources),
-        count=int(line[2]),
-    )
+    facts: list[Fact] = []
+    for found in filter(None, map(_LINE.fullmatch, lines)):
+        day, count, key, written, text = found.groups()
+        try:
+            if date.fromisoformat(day).year == 1:
+                continue
+        except ValueError:
+            continue
+        pairs = (each.partition("/") for each in written.replace("!", "").split())
+        sources = tuple(Source(int(iid), session) for iid, _, session in pairs)
+        facts.append(Fact(key, write_plain(text, _TEXT), day, sources, int(count)))
+    return tuple(facts)

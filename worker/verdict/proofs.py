@@ -8,21 +8,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from worker.verdict.facts import (
-    Change,
-    Facts,
-    Run,
-    Target,
-    find_pass_after,
-    group_by_commit,
-    parse_time,
-    select_same_source,
-    sort_newest_first,
-)
-from worker.verdict.gitlab_reasons import (
     NEVER_THE_CHANGE,
     UNLESS_CONFIGURED,
     WAITED,
     WITHOUT_RUNNER,
+    Change,
+    Facts,
+    Run,
+    Target,
+    parse_time,
+    sort_newest_first,
 )
 from worker.verdict.remarks import (
     Remark,
@@ -46,10 +41,18 @@ def prove_infrastructure(facts: Facts) -> Remark | None:
     reasons = {each.reason for each in facts.jobs}
     if not reasons or not reasons <= NEVER_THE_CHANGE | UNLESS_CONFIGURED:
         return None
-    if not reasons <= NEVER_THE_CHANGE and (
-        _is_left_open(facts) or _is_configured(facts) or _always_dies(facts)
-    ):
-        return None
+    if not reasons <= NEVER_THE_CHANGE:
+        # The log names a cause that may be the job's own: its container died, or what it asked for
+        # was refused. If a rule only doubts that it is outside, a pass on this commit settles it.
+        passed = any(each.has_passed for each in facts.known_attempts)
+        is_left_open = facts.lead and not (facts.lead == INFRASTRUCTURE and passed)
+        # It dies here again and again, and passes on the target branch: its script may be the
+        # cause, as a runner reports running out of memory as a system failure.
+        deaths = [each for each in facts.known_attempts if each.reason == facts.run.reason]
+        newest = facts.known_target.runs_at_newest_commit[:1]
+        always_dies = len(deaths) >= 2 and any(each.has_passed for each in newest)
+        if is_left_open or always_dies or (not passed and _is_configured(facts)):
+            return None
     # A runner took one of the jobs that should have waited for one in vain.
     ran_though_stuck = any(each.reason in WAITED and each.has_started for each in facts.jobs)
     if ran_though_stuck or _find_unexplained_run(facts):
@@ -57,35 +60,14 @@ def prove_infrastructure(facts: Facts) -> Remark | None:
     return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
 
 
-def _is_left_open(facts: Facts) -> bool:
-    """Whether the log names a cause that may be the job's own: its container died, or what it asked
-    for was refused. If a rule only doubts that the cause is outside, a pass on this commit settles
-    it."""
-    passed = any(each.has_passed for each in facts.known_attempts)
-    return bool(facts.lead) and not (facts.lead == INFRASTRUCTURE and passed)
-
-
 def _is_configured(facts: Facts) -> bool:
-    """Whether the change may have made the job impossible to run: it may change how jobs run, and
-    the job has not passed on this commit. A changed image does not matter to a job that no runner
-    took."""
+    """Whether the change may have made the job impossible to run, as it may change how jobs run. A
+    changed image does not matter to a job that no runner took."""
     change = facts.change
-    if any(each.has_passed for each in facts.known_attempts):
-        return False
     if not isinstance(change, Change) or not change.whole:
         return True
     taken = not {each.reason for each in facts.jobs} <= WITHOUT_RUNNER
     return change.may_configure if taken else change.may_choose_runner
-
-
-def _always_dies(facts: Facts) -> bool:
-    """Whether the job has repeatedly failed here for this reason but passes on the target branch.
-
-    Then its script may be the cause: a runner reports running out of memory as a system failure.
-    """
-    deaths = [each for each in facts.known_attempts if each.reason == facts.run.reason]
-    newest = facts.known_target.runs_at_newest_commit[:1]
-    return len(deaths) >= 2 and any(each.has_passed for each in newest)
 
 
 def _find_unexplained_run(facts: Facts) -> Run | None:
@@ -94,17 +76,17 @@ def _find_unexplained_run(facts: Facts) -> Run | None:
     before = (each for each in facts.runs_of_other_sources if facts.run.is_after(each))
     runs = (*facts.known_attempts, *before)
     outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
-    failed = [each for each in runs if each.status == "failed" and each.reason not in outside]
-    return next((each for each in failed if not _is_explained(each, facts, runs)), None)
-
-
-def _is_explained(run: Run, facts: Facts, runs: Iterable[Run]) -> bool:
-    """Whether the record proves that a run on this commit was flaky or failed as the target branch
-    does; `runs` are all on this commit."""
-    kind = (run.source, run.place)
-    others = tuple(each for each in runs if each != run and (each.source, each.place) == kind)
-    behind = replace(facts, run=run, others=(), attempts=others)
-    return any(rule(behind) for rule in (prove_flaky_here, prove_flaky_there, prove_preexisting))
+    for run in runs:
+        if run.status == "failed" and run.reason not in outside:
+            kind = (run.source, run.place)
+            alike = tuple(
+                each for each in runs if each != run and (each.source, each.place) == kind
+            )
+            behind = replace(facts, run=run, others=(), attempts=alike)
+            proofs = (prove_flaky_here, prove_flaky_there, prove_preexisting)
+            if not any(rule(behind) for rule in proofs):
+                return run
+    return None
 
 
 # ------------------------------------------------------------------------------------------ flaky
@@ -116,7 +98,7 @@ RECENT = 14 * 24 * 3600.0
 def prove_flaky_here(facts: Facts) -> Remark | None:
     """Proof of "flaky": a pass after each of the errors, on one commit in one kind of pipeline."""
     attempts = facts.known_attempts
-    green = find_pass_after(facts.run, attempts)
+    green = facts.run.find_later_pass(attempts)
     passes = [(facts.run, green)] if green else _find_passes(facts, attempts, attempts)
     if not passes:
         return None
@@ -133,7 +115,7 @@ def _find_passes(facts: Facts, failed: Iterable[Run], runs: Sequence[Run]) -> li
     """
     left, found = set(facts.run.errors), list[tuple[Run, Run]]()
     for each in sorted(failed, key=lambda run: -len(facts.find_same_errors(run))):
-        green = find_pass_after(each, select_same_source(runs, each))
+        green = _find_alike_pass(each, runs)
         if green and left & facts.find_same_errors(each):
             found.append((each, green))
             left -= each.errors
@@ -148,8 +130,15 @@ def prove_flaky_there(facts: Facts) -> Remark | None:
     here. Nor if the branch's newest commit fails steadily: `prove_preexisting` covers that.
     """
     target = facts.known_target
-    if _stays_red_here(facts) or _stays_red_there(facts, target):
+    ours = (*facts.known_attempts, *facts.known_earlier)
+    here = [each for each in ours if facts.find_same_errors(each)]
+    if here and not any(each.find_later_pass(ours) for each in (facts.run, *here)):
         return None
+    there = target.all_runs_at_newest_commit
+    if there and facts.find_same_errors(there[0]):
+        again = filter(facts.find_same_errors, there)
+        if not any(_find_alike_pass(each, there) for each in again):
+            return None
     now = parse_time(facts.run.started_at)
     times = ((each, parse_time(each.started_at)) for each in target.all_runs)
     recent = [each for each, at in times if at is None or now is None or now - at <= RECENT]
@@ -161,23 +150,12 @@ def prove_flaky_there(facts: Facts) -> Remark | None:
     )  # fmt: skip
 
 
-def _stays_red_here(facts: Facts) -> bool:
-    """Whether an earlier run in this merge request failed with one of the errors, and none has
-    passed since."""
-    earlier = facts.earlier if isinstance(facts.earlier, tuple) else ()
-    runs = (*facts.known_attempts, *earlier)
-    again = [each for each in runs if facts.find_same_errors(each)]
-    return bool(again) and not any(find_pass_after(each, runs) for each in (facts.run, *again))
-
-
-def _stays_red_there(facts: Facts, target: Target) -> bool:
-    """Whether the newest run of the branch's newest commit failed with one of the errors, and no
-    run that did so on that commit was followed by a pass."""
-    runs = next(iter(group_by_commit(target.all_runs)), [])
-    return bool(runs and facts.find_same_errors(runs[0])) and not any(
-        facts.find_same_errors(each) and find_pass_after(each, select_same_source(runs, each))
-        for each in runs
-    )
+def _find_alike_pass(run: Run, runs: Iterable[Run]) -> Run | None:
+    """Find the first later pass on the same commit in a pipeline of the same source."""
+    if not run.sha:
+        return None
+    alike = [each for each in runs if (each.sha, each.source) == (run.sha, run.source)]
+    return run.find_later_pass(alike)
 
 
 # -------------------------------------------------------------------------- on the target branch
@@ -187,26 +165,18 @@ def prove_preexisting(facts: Facts) -> Remark | None:
     """Proof of "already failing": the same failure in the newest run at the newest commit, or in
     every run of the commit that the change is built on."""
     target = facts.known_target
-    if newest := _fails_at_the_newest_commit(facts, target):
-        return _tell_same_failure(facts, target, newest)
+    for runs in target.known_runs_by_commit:
+        newest = runs[0]
+        if not facts.has_same_error(newest):
+            break
+        # A commit whose runs are all later than this failure may contain this very change: then the
+        # newest run of the commit before it must have failed with the error too.
+        if newest.sha == target.base or not all(each.is_after(facts.run) for each in runs):
+            return _tell_same_failure(facts, target, newest)
     base = [each for each in target.finished_runs if each.sha and each.sha == target.base]
     if base and not target.may_hide_base_runs and all(map(facts.has_same_error, base)):
         mended = any(each.has_passed for each in target.runs_at_newest_commit[:1])
         return _tell_same_failure(facts, target, sort_newest_first(base)[0], mended=mended)
-    return None
-
-
-def _fails_at_the_newest_commit(facts: Facts, target: Target) -> Run | None:
-    """Return the newest commit's newest run if it failed with this error, else None.
-
-    A commit whose runs are all later than this failure may contain this very change: then the
-    newest run of the commit before it must have failed with the error too, and is returned.
-    """
-    for runs in () if target.may_hide_newer_runs else target.runs_by_commit:
-        if not facts.has_same_error(runs[0]):
-            return None
-        if runs[0].sha == target.base or not all(each.is_after(facts.run) for each in runs):
-            return runs[0]
     return None
 
 
@@ -329,13 +299,13 @@ def _may_come_and_go(facts: Facts) -> bool:
     this change is not, or went away by itself; also if the other runs are not known."""
     if not isinstance(facts.attempts, tuple):
         return True
-    earlier = facts.earlier if isinstance(facts.earlier, tuple) else ()
+    earlier = facts.known_earlier
     went = (each for each in earlier if facts.find_same_errors(each))
     return (
         any(each.has_passed for each in (*facts.attempts, *facts.runs_of_other_sources))
         or bool(facts.elsewhere if isinstance(facts.elsewhere, tuple) else ())
         or bool(facts.recoveries)
-        or any(find_pass_after(each, earlier) for each in went)
+        or any(each.find_later_pass(earlier) for each in went)
     )
 
 

@@ -1,18 +1,13 @@
 """Our own sentences for the model and the note, which may contain strangers' names. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from worker.safety.untrusted import one_line
-from worker.verdict.facts import Run, get_day, parse_time
+from worker.verdict.facts import Run, parse_time
 
 MAX_NAME = 120
 """The most characters of a name."""
-
-_MAX_PARTS = 60
-_MAX_URL = 1000
-"""The most parts, and the most characters of a URL, that are read of a stored sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,45 +77,3 @@ def describe_distance(one: str, other: str) -> str:
         if abs(seconds) >= 2 * size:
             return f"{abs(seconds) / size:.0f} {unit} {side}"
     return f"{abs(seconds):.0f} s {side}"
-
-
-OLD = 12 * 3600
-"""The least age of a run, in seconds, that is mentioned."""
-
-
-def describe_age(run: Run, other: Run) -> str:
-    """Say when `run` was, such as "on 2026-01-14, 315 d before"; "" if it was less
-    than `OLD` seconds before `other`."""
-    then, now = parse_time(run.started_at), parse_time(other.started_at)
-    if then is None or now is None or now - then < OLD:
-        return ""
-    ago = describe_distance(run.started_at, other.started_at)
-    return f"on {get_day(run.started_at)}, {ago}"
-
-
-def dump_remark(sentence: Remark) -> list[Any]:
-    """Return the sentence as JSON values."""
-    return [_dump_part(part) for part in sentence]
-
-
-def _dump_part(part: str | Name | Link) -> Any:
-    match part:
-        case Name(text):
-            return {"name": text}
-        case Link(text, url):
-            return {"link": text, "url": url}
-        case _:
-            return part
-
-
-def load_remark(parts: Sequence[Any]) -> Remark:
-    """Read what `dump_remark` wrote. Raises KeyError or TypeError for anything else."""
-    return tuple(_load_part(part) for part in parts[:_MAX_PARTS])
-
-
-def _load_part(part: Any) -> str | Name | Link:
-    if isinstance(part, str):
-        return part[:MAX_NAME]
-    if "name" in part:
-        return name(str(part["name"]))
-    return Link(str(part["link"])[:MAX_NAME], str(part["url"])[:_MAX_URL])

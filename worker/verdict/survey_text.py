@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from worker.logs.preview import clip_bytes
 from worker.safety.untrusted import one_line
-from worker.verdict.jobs import MOST_GROUPS, FailingJob, Group, Hit, RuleMatch, Survey
+from worker.verdict.jobs import MOST_GROUPS, FailingJob, Group, Hit, Survey
 
 MOST_TOLD = 6 * 1024
 """The most bytes of a survey that the model is shown."""
@@ -60,7 +60,11 @@ def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
         return ""
     for detail in _DETAILS:
         others = [one_line(each, detail.line) for each in survey.others if detail.line]
-        before, after = [_OPENING, *others], _write_ending(survey, detail)
+        before = [_OPENING, *others]
+        after = [f"Not known: {one_line(each, detail.gap)}" for each in survey.gaps[:8]]
+        if more := [job for group in survey.groups[MOST_GROUPS:] for job in group.jobs]:
+            jobs = _list_jobs(more, detail.named)
+            after.insert(0, f"Failing too, each in a group of its own: {jobs}")
         shown_groups = survey.groups[:MOST_GROUPS]
         heads = [_write_head(number, shown_groups, detail) for number in range(len(shown_groups))]
         room = limit - sum(map(_count_bytes, [*before, *after])) - 8
@@ -69,14 +73,6 @@ def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
     shown = _add_excerpts(heads, survey.groups, room - sum(map(_count_bytes, heads)))
     parts = [*before, clip_bytes("\n".join(shown), max(room, 0), _CUT), *after]
     return clip_bytes("\n".join(parts), limit, _CUT)
-
-
-def _write_ending(survey: Survey, detail: _Detail) -> list[str]:
-    lines = [f"Not known: {one_line(each, detail.gap)}" for each in survey.gaps[:8]]
-    if more := [job for group in survey.groups[MOST_GROUPS:] for job in group.jobs]:
-        jobs = _list_jobs(more, detail.named)
-        lines.insert(0, f"Failing too, each in a group of its own: {jobs}")
-    return lines
 
 
 def tell_leads(survey: Survey) -> str:
@@ -104,8 +100,12 @@ def _add_excerpts(heads: Sequence[str], groups: Sequence[Group], room: int) -> l
     parts: list[str] = []
     for head, group in zip(heads, groups, strict=False):
         parts.append(head)
-        shown = _write_excerpt(group)
-        if shown and _count_bytes(shown) <= room:
+        if not group.jobs or not group.jobs[0].excerpt or group.external:
+            continue
+        job = group.jobs[0]
+        indented = (f"    {line}" for line in (job.preview or job.excerpt).split("\n"))
+        shown = "\n".join([f"excerpt of job {job.job_id}:", *indented])
+        if _count_bytes(shown) <= room:
             parts.append(shown)
             room -= _count_bytes(shown)
     return parts
@@ -130,10 +130,19 @@ def _write_head(at: int, groups: Sequence[Group], detail: _Detail) -> str:
         left = len(group.others) - detail.others
         # "At least", because a very long log is not read in full.
         lines.append(f"failed too: {named}{f'; and at least {left:,} more' if left > 0 else ''}")
-    if group.rule_match:
-        lines.append(_write_rule(group.rule_match, group))
-    if group.hit and detail.error:
-        lines.append(_write_hit(group.hit, group))
+    if ruled := group.rule_match:
+        # Only a lead if GitLab's record contradicts it.
+        sure = ruled.certain and not group.contradicts(ruled.verdict)
+        words = "certain" if sure else "likely, to be checked"
+        where = f" (line {ruled.line}: {one_line(ruled.text, _NAME)})" if ruled.line else ""
+        lines.append(f"recognised by rule {ruled.rule}, {words}: {ruled.cause}{where}")
+    if (hit := group.hit) and detail.error:
+        times = "once" if hit.count == 1 else f"{hit.count} times"
+        several = f"{len(hit.others)} other merge request{'s' if len(hit.others) > 1 else ''}"
+        seen = several if hit.others else "this merge request only"
+        speaks = group.contradicts(hit.verdict)
+        doubt = ", which the facts below speak against now" if speaks else ""
+        lines.append(f"seen before: {times}, in {seen}; {_write_finding(hit, doubt)}")
     lines += [f"fact: {one_line(fact, _TEXT)}" for fact in group.facts[: detail.facts]]
     return "\n".join(lines)
 
@@ -165,36 +174,12 @@ def _write_jobs(jobs: Sequence[FailingJob], named: int) -> list[str]:
     return lines
 
 
-def _write_rule(ruled: RuleMatch, group: Group) -> str:
-    """Return the line about what a rule says; only a lead if GitLab's record contradicts it."""
-    sure = ruled.certain and not group.contradicts(ruled.verdict)
-    words = "certain" if sure else "likely, to be checked"
-    where = f" (line {ruled.line}: {one_line(ruled.text, _NAME)})" if ruled.line else ""
-    return f"recognised by rule {ruled.rule}, {words}: {ruled.cause}{where}"
-
-
-def _write_hit(hit: Hit, group: Group) -> str:
-    times = "once" if hit.count == 1 else f"{hit.count} times"
-    others = f"{len(hit.others)} other merge request{'s' if len(hit.others) > 1 else ''}"
-    seen = others if hit.others else "this merge request only"
-    doubt = ", which the facts below speak against now" if group.contradicts(hit.verdict) else ""
-    return f"seen before: {times}, in {seen}; {_write_finding(hit, doubt)}"
-
-
 def _write_finding(hit: Hit, doubt: str = "") -> str:
     """Return what was found then and how it ended; `doubt` follows the verdict."""
     ended = f"; the last time {one_line(hit.resolution, _NAME)}" if hit.resolution else ""
     where = f"; {hit.url}" if hit.url else ""
     cause = one_line(hit.cause, _TEXT)
     return f"verdict then: {hit.verdict}{doubt}; cause then: {cause}{ended}{where}"
-
-
-def _write_excerpt(group: Group) -> str:
-    if not group.jobs or not group.jobs[0].excerpt or group.external:
-        return ""
-    shown = group.jobs[0].preview or group.jobs[0].excerpt
-    indented = "\n".join(f"    {line}" for line in shown.split("\n"))
-    return f"excerpt of job {group.jobs[0].job_id}:\n{indented}"
 
 
 def _list_jobs(jobs: Sequence[FailingJob], named: int) -> str:

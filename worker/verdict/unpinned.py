@@ -5,7 +5,7 @@ line that let it drift is the one to change.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 MOST_NAMES = 40
@@ -55,17 +55,20 @@ def list_requirement_files(log: str) -> list[str]:
 
 def find_unpinned(path: str, text: str, names: Iterable[str]) -> Iterator[UnpinnedLine]:
     """Yield, for each of the packages, the first line of a file that names it unpinned."""
-    is_unpinned = _choose_form(path)
+    file = path.rpartition("/")[2].lower()
     lines = [line[:_LONGEST] for line in text[:_MOST_TEXT].split("\n")]
     plain = [_make_plain(line) for line in lines]
     for name in dict.fromkeys([*names][:MOST_NAMES]):
-        mention, wanted = _make_mention(name), _make_plain(name[:_MOST_NAME])
+        wanted = _make_plain(name[:_MOST_NAME])
+        # pip takes `-`, `_` and `.` for the same.
+        words = "[-_.]+".join(map(re.escape, _SEPARATORS.split(name[:_MOST_NAME])))
+        mention = re.compile(rf"(?<![\w./@-]){words}(?![\w/-]|\.\w)", re.IGNORECASE)
         for number, line in enumerate(lines, 1):
             if wanted not in plain[number - 1]:
                 continue
             bare = _COMMENT.sub("", line)
             found = mention.search(bare)
-            if found and is_unpinned(bare, found):
+            if found and _is_unpinned(file, bare, found):
                 yield UnpinnedLine(
                     name, path, number, bare.strip(" \t\r,").removeprefix("- ")[:_SHOWN]
                 )
@@ -79,15 +82,6 @@ _SEPARATORS = re.compile(r"[-_.]+")
 def _make_plain(text: str) -> str:
     return _SEPARATORS.sub("-", text.lower())
 
-
-def _make_mention(name: str) -> re.Pattern[str]:
-    """Return a pattern for a name as files write it: pip takes `-`, `_` and `.` for the same."""
-    words = [re.escape(word) for word in _SEPARATORS.split(name[:_MOST_NAME])]
-    return re.compile(rf"(?<![\w./@-]){'[-_.]+'.join(words)}(?![\w/-]|\.\w)", re.IGNORECASE)
-
-
-Form = Callable[[str, re.Match[str]], bool]
-"""Whether a line, which names a package at the match, requires no one version of it."""
 
 _EXACT = re.compile(r"(?:\[[^\]]{0,100}\])?\s{0,4}(?:={2,3}\s{0,4}[\w!.+-]{1,60}+(?!\*)|@\s)")
 _PLAIN = re.compile(r"\s{0,40}$")
@@ -103,45 +97,26 @@ _IMAGE = re.compile(
 _EXACT_TAG = re.compile(r"(?::[\w.-]{1,128})?@sha256:|:v?\d+\.\d+\.\d")
 
 
-def _is_unpinned_requirement(line: str, found: re.Match[str]) -> bool:
-    return bool(_PLAIN.match(line[: found.start()])) and not _EXACT.match(line, found.end())
-
-
-def _is_unpinned_range(line: str, found: re.Match[str]) -> bool:
-    """Whether a manifest's key or its `gem "name", "range"` leaves the version open."""
-    quote = line[found.start() - 1 : found.start()]
-    if quote not in ("'", '"') or found.start() == 0:
-        return False
-    spec = _QUOTED.match(line, found.end())
-    if spec:
-        return not _ONE_VERSION.match(spec["version"])
-    return "gem " in line[: found.start()]
-
-
-def _is_unpinned_list(line: str, found: re.Match[str]) -> bool:
-    """Whether an item of a list, or a key with a version, leaves the version open."""
-    before = line[: found.start()].rstrip("\"' \t")
-    if before and not before.endswith(("[", ",", "=")):
-        return False
-    if keyed := _KEYED.match(line, found.end()):
-        return not _ONE_VERSION.match(keyed["version"])
-    return bool(_ITEM_ENDS.match(line, found.end())) and not _EXACT.match(line, found.end())
-
-
-def _is_unpinned_command(line: str, found: re.Match[str]) -> bool:
-    """Whether a command installs the package, or a line names the image, without a version."""
-    before = line[: found.start()]
+def _is_unpinned(file: str, line: str, found: re.Match[str]) -> bool:
+    """Whether a line, which names a package at the match, requires no one version of it; `file` is
+    the name of the line's file in lower case."""
+    start, end = found.span()
+    before = line[:start]
+    if file.endswith((".txt", ".in", ".pip")):
+        return bool(_PLAIN.match(before)) and not _EXACT.match(line, end)
+    if file in ("package.json", "composer.json", "gemfile"):
+        # A key with a range, or `gem "name", "range"`.
+        spec = _QUOTED.match(line, end)
+        is_open = not _ONE_VERSION.match(spec["version"]) if spec else "gem " in before
+        return before.endswith(("'", '"')) and is_open
+    if file in ("pyproject.toml", "setup.cfg", "tox.ini"):
+        # An item of a list, or a key with a version.
+        opening = before.rstrip("\"' \t")
+        if opening and not opening.endswith(("[", ",", "=")):
+            return False
+        if keyed := _KEYED.match(line, end):
+            return not _ONE_VERSION.match(keyed["version"])
+        return bool(_ITEM_ENDS.match(line, end)) and not _EXACT.match(line, end)
     if _IMAGE.search(before):
-        return not _EXACT_TAG.match(line, found.end()) and not _EXACT_TAG.search(found[0])
-    return bool(_INSTALLS.search(before)) and not _VERSION_AFTER.match(line, found.end())
-
-
-def _choose_form(path: str) -> Form:
-    name = path.rpartition("/")[2].lower()
-    if name.endswith((".txt", ".in", ".pip")):
-        return _is_unpinned_requirement
-    if name in ("package.json", "composer.json", "gemfile"):
-        return _is_unpinned_range
-    if name in ("pyproject.toml", "setup.cfg", "tox.ini"):
-        return _is_unpinned_list
-    return _is_unpinned_command
+        return not _EXACT_TAG.match(line, end) and not _EXACT_TAG.search(found[0])
+    return bool(_INSTALLS.search(before)) and not _VERSION_AFTER.match(line, end)

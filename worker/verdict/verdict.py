@@ -17,10 +17,6 @@ from worker.verdict.facts import (
     CommitRange,
     Facts,
     Installed,
-    find_pass_after,
-    find_ranges,
-    list_steady_failures,
-    make_range,
     sort_newest_first,
 )
 from worker.verdict.proofs import (
@@ -37,10 +33,10 @@ from worker.verdict.proofs import (
 )
 from worker.verdict.remarks import (
     MAX_NAME,
+    Link,
+    Name,
     Remark,
-    dump_remark,
     job,
-    load_remark,
     name,
     plain,
     remark,
@@ -196,10 +192,19 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     hard, because = _find_proof(facts)
     if any(_find_proof(each)[0] is not hard for each in facts.rest):
         hard, because = None, ()
-    refuted = {} if hard else _find_refutations(facts)
+    refuted: dict[Verdict, Remark] = {}
+    for verdict, rule in () if hard else _REFUTATIONS:
+        from_outside = verdict in (Verdict.FLAKY, Verdict.INFRASTRUCTURE)
+        if (why := _find_objection(rule, facts)) and (
+            not from_outside or all(map(rule, facts.rest))
+        ):
+            refuted[verdict] = why
     objections = [(verdict, _find_objection(rule, facts)) for verdict, rule in _CONTRADICTIONS]
     against = [*refuted.items(), *((verdict, why) for verdict, why in objections if why)]
     order = [verdict for verdict, _ in _REFUTATIONS]
+    target = facts.known_target
+    failed = sort_newest_first(filter(facts.find_same_errors, target.finished_runs))
+    broken = facts.find_range()
     may_be_outside = facts.may_blame_host is not False
     return Ruling(
         name=facts.name,
@@ -210,10 +215,10 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
         if hard
         else tuple(sorted(against, key=lambda each: order.index(each[0]))),
         record=tuple(record),
-        origin=_find_origin(facts),
+        origin=remark("on ", name(target.branch), ": ", job(failed[0])) if failed else (),
         recovery=_find_recovery(facts) or (because if hard is Verdict.FLAKY else ()),
-        ranges=() if hard is Verdict.FLAKY else find_ranges(facts),
-        target_job=next((each.job_id for each in list_steady_failures(facts)), 0),
+        ranges=(broken,) if hard is not Verdict.FLAKY and broken else (),
+        target_job=next((each.job_id for each in facts.list_steady_failures()), 0),
         refuted_verdicts=frozenset(refuted),
         same_as_passed=() if may_be_outside or not facts.last_pass else facts.last_pass.same,
         last_pass=remark(job(facts.last_pass.run)) if facts.last_pass else (),
@@ -226,37 +231,20 @@ def _find_proof(facts: Facts) -> tuple[Verdict | None, Remark]:
     return next(((verdict, reasons) for verdict, reasons in proofs if reasons), (None, ()))
 
 
-def _find_refutations(facts: Facts) -> dict[Verdict, Remark]:
-    """Find the verdicts that are ruled out, each with the reason."""
-    found = {verdict: _find_objection(rule, facts) for verdict, rule in _REFUTATIONS}
-    for verdict in (Verdict.FLAKY, Verdict.INFRASTRUCTURE):
-        if not all(map(dict(_REFUTATIONS)[verdict], facts.rest)):
-            found[verdict] = ()
-    return {verdict: why for verdict, why in found.items() if why}
-
-
 def _find_objection(rule: _Rule, facts: Facts) -> Remark:
     return next(filter(None, map(rule, (facts, *facts.rest))), ())
-
-
-def _find_origin(facts: Facts) -> Remark:
-    target = facts.known_target
-    failed = [each for each in target.finished_runs if facts.find_same_errors(each)]
-    if not failed:
-        return ()
-    return remark("on ", name(target.branch), ": ", job(sort_newest_first(failed)[0]))
 
 
 def _find_recovery(facts: Facts) -> Remark:
     """Return where the failure came and went, which need not prove that it is flaky."""
     passed = [each for each in facts.known_attempts if each.has_passed]
-    if green := find_pass_after(facts.run, passed) or next(iter(passed), None):
+    if green := facts.run.find_later_pass(passed) or next(iter(passed), None):
         return remark("passed on the same commit in ", job(green))
     for failed, retried in facts.recoveries[:1]:
         return remark("same error in ", job(failed), ", which passed on a retry: ", job(retried))
     target = facts.known_target
     for failed in sort_newest_first(filter(facts.has_same_error, target.finished_runs)):
-        if green := find_pass_after(failed, target.finished_runs):
+        if green := failed.find_later_pass(target.finished_runs):
             return remark(
                 "on ", name(target.branch), ", one commit: " if green.sha == failed.sha else ": ",
                 job(failed), " failed alike, ", job(green), " passed",
@@ -269,6 +257,9 @@ def _find_recovery(facts: Facts) -> Remark:
 _MOST_SENTENCES = 40
 """The most sentences, and the most jobs, that are read of a stored ruling."""
 
+_MAX_PARTS, _MAX_URL = 60, 1000
+"""The most parts, and the most characters of a URL, that are read of a stored sentence."""
+
 
 def dump_ruling(ruling: Ruling) -> dict[str, Any]:
     """Return the ruling as JSON values for `context.json`."""
@@ -276,16 +267,16 @@ def dump_ruling(ruling: Ruling) -> dict[str, Any]:
         "name": ruling.name,
         "jobs": list(ruling.jobs),
         "hard": ruling.hard,
-        "because": dump_remark(ruling.because),
-        "against": [[verdict, dump_remark(why)] for verdict, why in ruling.contradictions],
-        "record": [dump_remark(each) for each in ruling.record],
-        "origin": dump_remark(ruling.origin),
-        "recovery": dump_remark(ruling.recovery),
+        "because": _dump_remark(ruling.because),
+        "against": [[verdict, _dump_remark(why)] for verdict, why in ruling.contradictions],
+        "record": [_dump_remark(each) for each in ruling.record],
+        "origin": _dump_remark(ruling.origin),
+        "recovery": _dump_remark(ruling.recovery),
         "ranges": [[each.old, each.new, each.branch] for each in ruling.ranges],
         "target_job": ruling.target_job,
         "refuted": sorted(ruling.refuted_verdicts),
         "same": [[each.kind, each.name, each.version] for each in ruling.same_as_passed],
-        "last_pass": dump_remark(ruling.last_pass),
+        "last_pass": _dump_remark(ruling.last_pass),
         "differs": ruling.differs,
     }
 
@@ -300,15 +291,17 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
         name=str(fields["name"])[:MAX_NAME],
         jobs=tuple(map(int, fields["jobs"][:_MOST_SENTENCES])),
         hard=Verdict(fields["hard"]) if fields["hard"] else None,
-        because=load_remark(fields["because"]),
+        because=_load_remark(fields["because"]),
         contradictions=tuple(
-            (Verdict(verdict), load_remark(why))
+            (Verdict(verdict), _load_remark(why))
             for verdict, why in fields["against"][:_MOST_SENTENCES]
         ),
-        record=tuple(map(load_remark, fields["record"][:_MOST_SENTENCES])),
-        origin=load_remark(fields.get("origin", ())),
-        recovery=load_remark(fields.get("recovery", ())),
-        ranges=tuple(make_range(*each) for each in fields.get("ranges", ())[:_MOST_SENTENCES]),
+        record=tuple(map(_load_remark, fields["record"][:_MOST_SENTENCES])),
+        origin=_load_remark(fields.get("origin", ())),
+        recovery=_load_remark(fields.get("recovery", ())),
+        ranges=tuple(
+            CommitRange.load(*each) for each in fields.get("ranges", ())[:_MOST_SENTENCES]
+        ),
         target_job=max(0, int(fields.get("target_job", 0))),
         refuted_verdicts=frozenset(
             map(Verdict, fields.get("refuted", against & {str(Verdict.TARGET)}))
@@ -317,10 +310,30 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
             Installed(*(str(part)[:MAX_NAME] for part in each))
             for each in fields.get("same", ())[:MOST_INSTALLED]
         ),
-        last_pass=load_remark(fields.get("last_pass", ())),
+        last_pass=_load_remark(fields.get("last_pass", ())),
         differs=bool(fields.get("differs", False)),
     )
 
 
-CLAIMS = frozenset({Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY, Verdict.INFRASTRUCTURE})
-"""The verdicts that say something, and so need evidence."""
+def _dump_remark(sentence: Remark) -> list[Any]:
+    return [
+        {"name": part.text}
+        if isinstance(part, Name)
+        else {"link": part.text, "url": part.url}
+        if isinstance(part, Link)
+        else part
+        for part in sentence
+    ]
+
+
+def _load_remark(parts: Sequence[Any]) -> Remark:
+    """Read what `_dump_remark` wrote. Raises KeyError or TypeError for anything else."""
+    found: list[str | Name | Link] = []
+    for part in parts[:_MAX_PARTS]:
+        if isinstance(part, str):
+            found.append(part[:MAX_NAME])
+        elif "name" in part:
+            found.append(name(str(part["name"])))
+        else:
+            found.append(Link(str(part["link"])[:MAX_NAME], str(part["url"])[:_MAX_URL]))
+    return tuple(found)

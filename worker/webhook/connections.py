@@ -61,11 +61,18 @@ class Connection(HttpToolsProtocol):
     _flushing = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first head."""
+        """Wait for the first head; of too many connections, drop one."""
         super().connection_made(transport)
         self._start_waiting(self.head_seconds)
         if len(self.connections) > self.most:
-            self._drop_another()
+            others = cast(set[Connection], self.connections - {self})
+            oldest = min(others, key=attrgetter("order"))
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+            now = self.loop.time()
+            if now - Connection._last_log > _LOG_INTERVAL:
+                Connection._last_log = now
+                _log.warning("over %d connections: those that say nothing are dropped", self.most)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all waiting."""
@@ -121,16 +128,6 @@ class Connection(HttpToolsProtocol):
         else:
             self._stop_waiting()
             self.order = (True, self.loop.time())
-
-    def _drop_another(self) -> None:
-        others = cast(set[Connection], self.connections - {self})
-        oldest = min(others, key=attrgetter("order"))
-        self.connections.discard(oldest)
-        oldest.transport.abort()
-        now = self.loop.time()
-        if now - Connection._last_log > _LOG_INTERVAL:
-            Connection._last_log = now
-            _log.warning("over %d connections: those that say nothing are dropped", self.most)
 
     def _start_waiting(self, seconds: float) -> None:
         self._stop_waiting()
@@ -257,24 +254,22 @@ class BodyReader:
         """Add a received message; returns whether more will follow."""
         if message["type"] != "http.request":
             raise Rejected(400, "the sender hung up before the body was complete")
-        if arrival.dropped:  # this chunk came before the deadline set by `_drop` expired
+        if arrival.dropped:  # this chunk came before its deadline, which was moved, expired
             raise _reject_no_room()
         chunk = message.get("body", b"")
         if arrival.size + len(chunk) > MAX_BODY:
             raise reject_too_large()
         while self._held + len(chunk) > MAX_ALL:
-            self._drop(next(iter(self._arriving)), arrival)
+            oldest = next(iter(self._arriving))
+            if oldest is arrival:
+                raise _reject_no_room()
+            self._remove(oldest)
+            oldest.pieces, oldest.dropped = [], True
+            oldest.deadline.reschedule(asyncio.get_running_loop().time())
         self._held += len(chunk)
         arrival.add(chunk)
         check.update(chunk)
         return bool(message.get("more_body", False))
-
-    def _drop(self, oldest: _Arrival, newest: _Arrival) -> None:
-        if oldest is newest:
-            raise _reject_no_room()
-        self._remove(oldest)
-        oldest.pieces, oldest.dropped = [], True
-        oldest.deadline.reschedule(asyncio.get_running_loop().time())
 
     def _remove(self, arrival: _Arrival) -> None:
         if arrival in self._arriving:

@@ -5,7 +5,9 @@ Answering a webhook uses only the store and the broker, because GitLab waits 10 
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import anyio
@@ -19,11 +21,11 @@ from starlette.routing import Route
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import QueueError, Rejected
 from worker.settings.gitlab import PARAMETER
-from worker.webhook import events, routes
-from worker.webhook.batches import Batches, Enqueue
+from worker.webhook import events
 from worker.webhook.connections import MAX_BODY, BodyReader, reject_too_large
-from worker.webhook.id_tokens import Claims, TokenReader, UsedTokens
-from worker.webhook.verify import DoorVerifier, make_door_verifier
+from worker.webhook.events import Claims
+from worker.webhook.id_tokens import TokenReader, UsedTokens
+from worker.webhook.verify import DoorVerifier
 
 PATH = "/webhooks/gitlab"
 CI_PATH = "/triggers/ci"
@@ -46,6 +48,72 @@ _METRIC_KINDS = {
 _OUTCOMES = {200: "ignored", 202: "accepted", 503: "unavailable"}
 
 _log = logging.getLogger("sandpiper.webhook")
+
+
+Enqueue = Callable[[Sequence[Trigger]], Sequence[QueueError | None]]
+"""Queues triggers, and returns for each of them why it was not queued, or None. It may block."""
+
+MOST = 64
+"""The most triggers of one batch."""
+
+PATIENCE = 0.1
+"""Seconds after which the next batch begins although the last one has not ended."""
+
+_THREADS = 4
+
+
+class Batches:
+    """Collects triggers while a batch is being queued; they are the next batch. For one event loop.
+
+    Deliveries that arrive together share threads and round trips: with a thread for each, the
+    threads would take Python's lock from each other at every system call. A batch that takes long,
+    because the store is slow to write one of its triggers, does not hold up the others.
+    """
+
+    def __init__(self, enqueue: Enqueue, patience: float = PATIENCE) -> None:
+        self._enqueue, self._patience = enqueue, patience
+        self._waiting: deque[tuple[Trigger, asyncio.Future[QueueError | None]]] = deque()
+        self._is_busy = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._threads = ThreadPoolExecutor(_THREADS, "enqueue")
+
+    async def enqueue(self, trigger: Trigger) -> None:
+        """Queue a trigger with the next batch. Raises QueueError, and what `Enqueue` raises.
+
+        One that is cancelled before its batch begins is not queued.
+        """
+        future: asyncio.Future[QueueError | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((trigger, future))
+        self._begin_batch()
+        if failure := await future:
+            raise failure
+
+    def _begin_batch(self) -> None:
+        """Begin a batch if any trigger waits, unless one has begun a moment ago."""
+        if self._waiting and not self._is_busy:
+            self._is_busy = True
+            task = asyncio.get_running_loop().create_task(self._run_batch())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run_batch(self) -> None:
+        taken = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
+        batch = [(trigger, future) for trigger, future in taken if not future.done()]
+        triggers = [trigger for trigger, _ in batch]
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._threads, self._enqueue, triggers)
+        await asyncio.wait([work], timeout=self._patience)
+        self._is_busy = False
+        self._begin_batch()
+        await asyncio.wait([work])
+        error = work.exception()
+        for number, (_, future) in enumerate(batch):
+            if future.done():
+                continue
+            if error:
+                future.set_exception(error)
+            else:
+                future.set_result(work.result()[number])
 
 
 def build_app(
@@ -73,7 +141,7 @@ def build_app(
     outcome. `render_metrics` makes the answer of /metrics; without it, there is no /metrics.
     """
     receiver = _Receiver(
-        verifier=make_door_verifier(secret, keys),
+        verifier=DoorVerifier(secret, keys),
         batches=Batches(enqueue),
         projects=tuple(projects),
         now=now,
@@ -143,13 +211,13 @@ class _Receiver:
         body = await self.bodies.read(request, check)
         event = events.parse_event(request.headers, body)
         del body  # so that it is not held while waiting for the broker
-        if check.project and not routes.is_of_project(event, check.project):
+        if check.project and not events.is_of_project(event, check.project):
             raise Rejected(
                 401, f"the event is of another project than {check.project}, whose secret it has"
             )
         project = "" if isinstance(event, events.OtherEvent) else event.project.path_with_namespace
-        decision = routes.route_event(event, events.get_kind(request.headers), self.projects)
-        if isinstance(decision, routes.Ignored):
+        decision = events.route_event(event, events.get_kind(request.headers), self.projects)
+        if isinstance(decision, events.Ignored):
             _log_decision(logging.INFO, request, project, f"ignored: {decision.reason}")
             return JSONResponse({"ignored": decision.reason})
         return await self._queue(request, project, decision)
@@ -162,7 +230,7 @@ class _Receiver:
         except QueueError as error:
             _log_decision(logging.ERROR, request, "", f"not checked: {error}")
             return _make_retry_later("GitLab's keys cannot be had; ask again later")
-        if reason := routes.explain_unwanted_job(claims, self.projects):
+        if reason := events.explain_unwanted_job(claims, self.projects):
             _log_decision(logging.INFO, request, claims.project_path, f"ignored: {reason}")
             return JSONResponse({"ignored": reason})
         if not self.used.take(claims):

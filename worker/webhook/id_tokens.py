@@ -7,21 +7,19 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Any
 
 import httpx
 from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from worker.conversation.triggers import PipelineFailed
 from worker.errors import QueueError, Rejected
 from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
-from worker.webhook.events import Id, Path, Ref, Sha, Word
+from worker.webhook.events import Claims
 
 _KEYS_PATH = "/oauth/discovery/keys"
 
@@ -43,30 +41,19 @@ def fetch_keys(
 ) -> Any:
     """Fetch the JSON of the key set that GitLab publishes: one request without token or redirects,
     of at most `total` seconds. Raises a transient QueueError if GitLab does not return it."""
-    url = gitlab_url.rstrip("/") + _KEYS_PATH
-    with _translate_errors(url):
-        return json.loads(_fetch_body(url, transport, total))
-
-
-def _fetch_body(url: str, transport: httpx.BaseTransport | None, total: float) -> bytes:
-    body = bytearray()
-    with (
-        BoundedClient(total=total, timeout=5.0, transport=transport) as client,
-        client.stream("GET", url) as response,
-    ):
-        if response.status_code != httpx.codes.OK:
-            raise ValueError(f"the answer is {response.status_code}")
-        for chunk in response.iter_bytes():
-            body += chunk
-            if len(body) > MAX_KEYS:
-                raise ValueError(f"the answer is larger than {MAX_KEYS} bytes")
-    return bytes(body)
-
-
-@contextmanager
-def _translate_errors(url: str) -> Iterator[None]:
+    url, body = gitlab_url.rstrip("/") + _KEYS_PATH, bytearray()
     try:
-        yield
+        with (
+            BoundedClient(total=total, timeout=5.0, transport=transport) as client,
+            client.stream("GET", url) as response,
+        ):
+            if response.status_code != httpx.codes.OK:
+                raise ValueError(f"the answer is {response.status_code}")
+            for chunk in response.iter_bytes():
+                body += chunk
+                if len(body) > MAX_KEYS:
+                    raise ValueError(f"the answer is larger than {MAX_KEYS} bytes")
+        return json.loads(body)
     except httpx.HTTPError as error:
         text = f"GitLab's keys: {describe_failure(error, url)}"
         raise QueueError(text, transient=True) from error
@@ -108,20 +95,18 @@ class TokenVerifier:
         if not token or len(token) > _MAX_TOKEN or not token.isascii():
             raise Rejected(401, "there is no id token: send `Authorization: Bearer $ID_TOKEN`")
         try:
-            decoded = self._decode(token)
+            try:
+                decoded = jwt.decode(token, self._get_keys(FRESH), algorithms=["RS256"])
+            except InvalidKeyIdError:
+                # GitLab may have rotated its keys in the meantime.
+                decoded = jwt.decode(token, self._get_keys(PATIENCE), algorithms=["RS256"])
             self._registry.validate(decoded.claims)
         except JoseError as error:
-            raise Rejected(401, f"the id token is not valid: {_explain(error)}") from error
+            why = str(error.description or error.error)[:200]
+            raise Rejected(401, f"the id token is not valid: {why}") from error
         except (ValueError, RecursionError) as error:
             raise Rejected(401, "the id token is not a JSON web token") from error
         return dict(decoded.claims)
-
-    def _decode(self, token: str) -> jwt.Token:
-        try:
-            return jwt.decode(token, self._get_keys(FRESH), algorithms=["RS256"])
-        except InvalidKeyIdError:
-            # GitLab may have rotated its keys in the meantime.
-            return jwt.decode(token, self._get_keys(PATIENCE), algorithms=["RS256"])
 
     def _get_keys(self, max_age: float) -> KeySet:
         """Return GitLab's keys, at most `max_age` seconds old unless GitLab does not answer."""
@@ -131,18 +116,15 @@ class TokenVerifier:
                 return self._known
             if now - self._tried >= PATIENCE:
                 self._tried = now
-                self._renew(now)
+                try:
+                    self._known = _parse_keys(self._fetch_keys())
+                    self._fetched = now
+                except QueueError:
+                    if self._known is None:
+                        raise
             if self._known is None:
                 raise QueueError("GitLab's keys could not be had a moment ago", transient=True)
             return self._known
-
-    def _renew(self, now: float) -> None:
-        try:
-            self._known = _parse_keys(self._fetch_keys())
-            self._fetched = now
-        except QueueError:
-            if self._known is None:
-                raise
 
 
 def _parse_keys(answer: Any) -> KeySet:
@@ -152,10 +134,6 @@ def _parse_keys(answer: Any) -> KeySet:
         raise QueueError("GitLab's answer is no set of keys", transient=True) from error
 
 
-def _explain(error: JoseError) -> str:
-    return str(error.description or error.error)[:200]
-
-
 MAX_REMEMBERED = 20_000
 """The most used tokens that are remembered: more than three projects can use in an hour."""
 
@@ -163,32 +141,6 @@ PER_MINUTE = 60
 """How often the jobs of one project may ask in a minute."""
 
 MINUTE = 60.0
-
-
-def _parse_number(value: object) -> object:
-    """Parse an id, which is text in the claims."""
-    digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20
-    return int(str(value)) if digits else value
-
-
-class Claims(BaseModel):
-    """GitLab's claims about the job that asks."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
-
-    project_id: Annotated[Id, BeforeValidator(_parse_number)]
-    project_path: Path
-    pipeline_id: Annotated[Id, BeforeValidator(_parse_number)]
-    pipeline_source: Word = ""
-    ref: Ref
-    ref_type: Word = "branch"
-    sha: Sha
-    jti: Annotated[str, Field(min_length=1, max_length=255)]
-    exp: float
-
-    def make_trigger(self) -> PipelineFailed:
-        """Make the trigger that the job asks for."""
-        return PipelineFailed(self.project_id, self.pipeline_id, self.sha, self.ref, by_job=True)
 
 
 class UsedTokens:
@@ -206,7 +158,13 @@ class UsedTokens:
     def take(self, claims: Claims) -> bool:
         """Take a token; False if it has been taken. Raises Rejected 429 for a project too busy."""
         now = self._now()
-        self._forget(now)
+        # Forget what has expired, and the oldest of what is too much to remember.
+        while self._ends and (
+            len(self._ends) >= MAX_REMEMBERED or next(iter(self._ends.values())) < now
+        ):
+            self._ends.popitem(last=False)
+        while self._asked and next(iter(self._asked.values()))[-1] <= now - MINUTE:
+            self._asked.popitem(last=False)
         if claims.jti in self._ends:
             return False
         asked = self._asked.get(claims.project_id) or deque()
@@ -225,15 +183,6 @@ class UsedTokens:
         """Let a token be taken again, because what it asked for was not queued."""
         self._ends.pop(claims.jti, None)
 
-    def _forget(self, now: float) -> None:
-        """Forget what has expired, and the oldest of what is too much to remember."""
-        while self._ends and (
-            len(self._ends) >= MAX_REMEMBERED or next(iter(self._ends.values())) < now
-        ):
-            self._ends.popitem(last=False)
-        while self._asked and next(iter(self._asked.values()))[-1] <= now - MINUTE:
-            self._asked.popitem(last=False)
-
 
 class TokenReader:
     """Reads the id tokens of CI jobs, as far as `verifier` finds them valid. Thread-safe."""
@@ -244,13 +193,10 @@ class TokenReader:
     def read(self, token: str) -> Claims:
         """Return the claims of a valid token. Raises Rejected 401, or QueueError without keys."""
         claims = self._verifier.verify(token)
+        # What tells a token without a `jti` from others is all that GitLab has signed.
+        digest = hashlib.sha256(json.dumps(claims, sort_keys=True).encode()).hexdigest()
         try:
-            return Claims.model_validate({"jti": _compute_digest(claims), **claims})
+            return Claims.model_validate({"jti": digest, **claims})
         except ValidationError as error:
             where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
             raise Rejected(401, f"the id token has no usable {where}: is it GitLab's?") from error
-
-
-def _compute_digest(claims: Mapping[str, Any]) -> str:
-    """Compute what tells a token without a `jti` from others: all that GitLab has signed."""
-    return hashlib.sha256(json.dumps(claims, sort_keys=True).encode()).hexdigest()

@@ -60,22 +60,20 @@ def make_verifier(secret: str) -> "Verifier":
             "to the secret token or the signing token of the GitLab webhook, or GITLAB_WEBHOOK_KEY"
         )
     if secret.startswith(SIGNING):
-        return SignatureVerifier(_decode_key(secret))
-    return TokenVerifier(secret.encode())
-
-
-def _decode_key(secret: str) -> bytes:
-    try:
-        key = base64.b64decode(secret.removeprefix(SIGNING), validate=True)
-    except ValueError as error:
-        raise ConfigError("the webhook secret starts with whsec_ but is not base64") from error
-    if not key:
-        raise ConfigError("the webhook secret is whsec_ without a key: copy it again from GitLab")
-    return key
+        try:
+            key = base64.b64decode(secret.removeprefix(SIGNING), validate=True)
+        except ValueError as error:
+            raise ConfigError("the webhook secret starts with whsec_ but is not base64") from error
+        if not key:
+            raise ConfigError(
+                "the webhook secret is whsec_ without a key: copy it again from GitLab"
+            )
+        return _SignatureVerifier(key)
+    return _SecretVerifier(secret.encode())
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TokenVerifier:
+class _SecretVerifier:
     """Checks the plain secret that is sent with every delivery."""
 
     secret: bytes
@@ -95,13 +93,13 @@ class TokenVerifier:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SignatureVerifier:
+class _SignatureVerifier:
     """Checks an HMAC-SHA256 over id, time and raw body."""
 
     key: bytes
 
     def check_headers(self, headers: Mapping[str, str], now: float) -> BodyCheck:
-        """See TokenVerifier."""
+        """See _SecretVerifier."""
         for name in ("webhook-id", "webhook-timestamp", "webhook-signature"):
             if not headers.get(name):
                 raise Rejected(
@@ -119,46 +117,39 @@ class SignatureVerifier:
         return BodyCheck([hmac.new(self.key, head, hashlib.sha256)], signatures)
 
 
-Verifier = TokenVerifier | SignatureVerifier
+Verifier = _SecretVerifier | _SignatureVerifier
 
 
-def make_door_verifier(secret: str, keys: Sequence[str]) -> "DoorVerifier":
-    """Make the verifier of a receiver from the shared secret and the keys of projects' secrets.
-
-    Raises ConfigError if there is neither, or if the secret is malformed.
-    """
-    return DoorVerifier(make_verifier(secret) if secret.strip() or not keys else None, tuple(keys))
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class DoorVerifier:
     """Checks a delivery by the secret of the project that its address names, else the shared one.
 
     No key is taken for a secret, and the shared secret not from an address that names a project.
     """
 
-    shared_verifier: Verifier | None
-    keys: tuple[str, ...]
+    def __init__(self, secret: str, keys: Sequence[str]) -> None:
+        """Take the shared secret and the keys of projects' secrets.
+
+        Raises ConfigError if there is neither, or if the secret is malformed.
+        """
+        self._shared = make_verifier(secret) if secret.strip() or not keys else None
+        self._keys = keys
 
     def check_headers(
         self, headers: Mapping[str, str], now: float, project: str | None = None
     ) -> BodyCheck:
-        """See TokenVerifier. `project` is what the address names, as it was sent."""
-        if self.keys and project is not None:
-            return self._check_project(headers, now, project)
-        if self.shared_verifier is None:
-            raise Rejected(
-                401,
-                f"the webhook's address has to end with ?{PARAMETER}=ID, and its secret to be that "
-                "of the project: `sandpiper doctor --fix` sets both",
-            )
-        return self.shared_verifier.check_headers(headers, now)
-
-    def _check_project(self, headers: Mapping[str, str], now: float, project: str) -> BodyCheck:
+        """See _SecretVerifier. `project` is what the address names, as it was sent."""
+        if not self._keys or project is None:
+            if self._shared is None:
+                raise Rejected(
+                    401,
+                    f"the webhook's address has to end with ?{PARAMETER}=ID, and its secret to be "
+                    "that of the project: `sandpiper doctor --fix` sets both",
+                )
+            return self._shared.check_headers(headers, now)
         if not _PROJECT.fullmatch(project):
             raise Rejected(401, f"the webhook's address names no project's id after ?{PARAMETER}=")
         number, refusals, passed = int(project), list[Rejected](), list[BodyCheck]()
-        for key in self.keys:
+        for key in self._keys:
             try:
                 verifier = make_verifier(derive_secret(key, number))
                 passed.append(verifier.check_headers(headers, now))

@@ -5,11 +5,13 @@ from worker.wiring.jobs import build_deps, build_dry_deps, list_tool_names, open
 from worker.wiring.process import (
     READ,
     WRITE,
+    build_receiver,
     build_telemetry,
     describe_door,
     introduce_gitlab,
     list_parts,
     load_settings,
+    open_journal,
     require_secret,
     require_worker,
     set_up_logging,
@@ -27,7 +29,6 @@ from worker.wiring.providers import (
     open_model,
     require_prices,
 )
-from worker.wiring.receiver import build_receiver, open_journal
 from worker.wiring.stores import (
     build_driver,
     find_other_addressing,

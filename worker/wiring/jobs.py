@@ -14,7 +14,7 @@ from worker.conversation.context import Subject, make_id_salt
 from worker.conversation.limits import Limits
 from worker.conversation.messages import ToolSpec
 from worker.conversation.model_switch import SET_TIER
-from worker.conversation.tiers import TierModel, TierRules
+from worker.conversation.tiers import TierModel
 from worker.errors import ForgeError
 from worker.gitlab.ports import BotAccount
 from worker.gitlab.read.api import ReadClient
@@ -23,19 +23,17 @@ from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.gitlab.read.policy import Policy
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
-from worker.gitlab.write.checked import CheckedNoteWriter
-from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.note_writers import CheckedNoteWriter, DryRunWriter
 from worker.gitlab.write.writer import GitLabWriter
 from worker.queue.journal import Journal
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
 from worker.sessions.store import SessionStore
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
-from worker.settings.playbook import Playbook, Workflow
+from worker.settings.playbook import Workflow
 from worker.settings.runs import PlanBy, ToolList
 from worker.sources.konflux import Tenant, open_konflux
-from worker.sources.plugins import load_plugins
-from worker.sources.table import Rows, bind_sources, join_rows, write_notes
+from worker.sources.table import Rows, bind_sources, join_rows, load_plugins, write_notes
 from worker.sources.testing_farm import open_testing_farm
 from worker.telemetry.parts import Telemetry
 from worker.tools.base import SavedDocuments, ToolContext
@@ -56,15 +54,14 @@ from worker.turns.parts import (
 from worker.verdict.finding import Captures
 from worker.verdict.jobs import Survey
 from worker.wiring.providers import (
-    ModelChains,
     build_chains,
     build_helper,
     list_run_models,
     make_tier_rules,
 )
-from worker.wiring.receiver import build_pages
 from worker.wiring.stores import (
     SandboxTools,
+    build_pages,
     build_sandboxes,
     leave_out_pool,
     make_leases,
@@ -112,7 +109,7 @@ def build_deps(
         opened.callback(writer.connections.close)
     pages = build_pages(settings)
     hosts = pages.link_places | settings.sources.list_link_places()
-    toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
+    toolsets = _make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
     runtime = _build_runtime(settings, toolsets, redact, watched, opened)
     store, store_key = wait_for_store(open_store)
     reader = _build_gitlab_reader(client, gitlab, redact)
@@ -138,14 +135,12 @@ def build_deps(
                 store.records, clock, limits.project_cost_usd_per_day, limits.cost_usd_per_day
             ),
         ),
-        Queue(Journal(store.records, leases, clock), leases, _name_owner()),
+        Queue(
+            Journal(store.records, leases, clock), leases, f"{socket.gethostname()}:{os.getpid()}"
+        ),
         _build_options(settings, pages.make_linker(store_key), make_id_salt(store_key), dry_run),
     )
     return watched.wrap_deps(deps) if watched else deps
-
-
-def _name_owner() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _build_options(
@@ -174,11 +169,17 @@ def _build_runtime(
 ) -> Runtime:
     chains, rules = build_chains(settings, watched, opened), make_tier_rules(settings)
     specs = [each.spec for each in list_run_models(settings)]
+    flows = playbook.load(settings.workflows, list_tool_names(settings))
+    if settings.loop.tools is ToolList.COMPACT:
+        flows = flows.shorten_tool_lists()
+    if not rules:  # with tiers, each turn chooses the form that fits its model
+        room = chains.make_chain(rules.default).context_tokens
+        flows = flows.fit(min(settings.limits.context_tokens, room))
     return Runtime(
         model=partial(chains.make_chain, rules.default),
         sandboxes=build_sandboxes(settings),
         toolset=toolsets,
-        playbook=_load_playbook(settings, chains, rules),
+        playbook=flows,
         limits=Limits(
             **settings.limits.model_dump(),
             context=settings.context,
@@ -196,17 +197,6 @@ def _build_runtime(
         make_model=chains.make_chain,
         make_reply_model=chains.make_alone,
     )
-
-
-def _load_playbook(settings: Settings, chains: ModelChains, rules: TierRules) -> Playbook:
-    """Load the workflows in the form that fits the model; with tiers, each turn chooses it."""
-    loaded = playbook.load(settings.workflows, list_tool_names(settings))
-    if settings.loop.tools is ToolList.COMPACT:
-        loaded = loaded.shorten_tool_lists()
-    if rules:
-        return loaded
-    room = chains.make_chain(rules.default).context_tokens
-    return loaded.fit(min(settings.limits.context_tokens, room))
 
 
 def build_dry_deps(settings: Settings) -> Deps:
@@ -313,7 +303,7 @@ class _WorkflowToolset:
         return WorkflowToolbox(context, self.workflow.allows, self._list_others(), self.finds)
 
 
-def make_toolset_factory(
+def _make_toolset_factory(
     settings: Settings,
     client: ReadClient,
     redactor: Redactor,

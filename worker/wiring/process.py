@@ -1,4 +1,5 @@
-"""Starts a process: its settings, log and telemetry, what it requires, and what it says of itself.
+"""Starts a process: its settings, log and telemetry, what it requires, what it says of itself, and
+the webhook receiver with the pages of stored sessions.
 
 GitLab may be away when a process starts: triggers are taken and queued all the same, and the line
 about it says why. A write token that cannot write is another matter, and ends the start.
@@ -6,20 +7,31 @@ about it says why. A write token that cannot write is another matter, and ends t
 
 import logging
 import threading
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+
+from starlette.applications import Starlette
 
 from sandbox.base import SandboxUnavailable
 from worker import settings as settings_module
+from worker.clock import SystemClock
 from worker.doctor.gitlab import Account, Client, Refusal, check_connection, get_account
 from worker.doctor.idle_settings import list_idle_settings
 from worker.errors import ConfigError, SandpiperError
+from worker.jobs import repair, verdict_days
 from worker.log import configure
+from worker.pages.openid import Application, OpenIdClient
+from worker.queue.journal import Journal
+from worker.queue.leases import Leases
 from worker.safety.redact import Redactor
+from worker.sessions.store import SessionStore
 from worker.settings import Settings, playbook
 from worker.telemetry.parts import Telemetry, open_traces
 from worker.transport.failures import find_unusable_file, show_address
-from worker.webhook.http import PATH
+from worker.webhook import http
+from worker.webhook.http import PATH, Enqueue
+from worker.webhook.id_tokens import TokenReader, TokenVerifier, fetch_keys
 from worker.wiring.jobs import list_tool_names
 from worker.wiring.providers import (
     build_helper_model,
@@ -28,7 +40,14 @@ from worker.wiring.providers import (
     name_for_traces,
     require_prices,
 )
-from worker.wiring.stores import build_driver, choose_folder, open_session_store, wait_for_store
+from worker.wiring.stores import (
+    build_driver,
+    build_pages,
+    choose_folder,
+    open_session_store,
+    open_watched_store,
+    wait_for_store,
+)
 
 log = logging.getLogger("sandpiper.start")
 _settings_log = logging.getLogger("sandpiper.settings")
@@ -77,7 +96,9 @@ def require_worker(
     `tokens` are those that the jobs need: READ alone where nothing is posted. With `waits`, a store
     that is away may come back within minutes.
     """
-    _require_tokens(settings, tokens)
+    present = {READ: settings.gitlab.read_token, WRITE: settings.gitlab.write_token}
+    if missing := [each for each in (READ, WRITE) if each in tokens and not present[each]]:
+        raise ConfigError(_explain_missing(missing))
     loaded = playbook.load(settings.workflows, list_tool_names(settings))
     for idle in list_idle_settings(settings, loaded):
         _settings_log.warning("%s", idle)
@@ -95,16 +116,12 @@ def require_worker(
         raise SandpiperError(str(error)) from error
 
 
-def _require_tokens(settings: Settings, tokens: Collection[str]) -> None:
-    present = {READ: settings.gitlab.read_token, WRITE: settings.gitlab.write_token}
-    missing = [each for each in (READ, WRITE) if each in tokens and not present[each]]
-    if not missing:
-        return
+def _explain_missing(missing: Sequence[str]) -> str:
     advice = " and ".join(f"GITLAB_{each}_TOKEN ({_RIGHTS[each]})" for each in missing)
     if len(missing) == 2:
         advice += f", or GITLAB_TOKEN ({_RIGHTS[WRITE]}) for both"
     tried = "; `sandpiper analyze --dry-run` posts nothing and needs none"
-    raise ConfigError(
+    return (
         f"no token to {' and '.join(_USES[each] for each in missing)} with: set {advice}"
         f"{tried if missing == [WRITE] else ''}"
     )
@@ -197,41 +214,114 @@ def _introduce(settings: Settings, second_look: float) -> None:
         bot = ""
         if chosen.write_token:
             write = Client(chosen.url, chosen.write_token, "write")
-            bot = f", notes by @{_require_writer(write, second_look).username}"
+            account, problem = _look(write)
+            if problem:
+                threading.Event().wait(second_look)
+                account, problem = _look(write)
+            if account is None or problem:
+                raise ConfigError(problem)
+            bot = f", notes by @{account.username}"
     except Refusal as error:
         log.warning("GitLab cannot be used yet, triggers are taken and wait for it: %s", error)
     else:
         log.info("GitLab: %s at %s%s", version, place, bot)
 
 
-def _require_writer(client: Client, second_look: float) -> Account:
-    """Return the write token's account. Raises ConfigError if the token cannot write, and Refusal
-    if GitLab does not say."""
-    account, problem = _look(client)
-    if problem:
-        threading.Event().wait(second_look)
-        account, problem = _look(client)
-    if account is None or problem:
-        raise ConfigError(problem)
-    return account
-
-
 def _look(client: Client) -> tuple[Account | None, str]:
-    """Return the account, and why its token cannot write, "" if it can. Raises Refusal."""
+    """Return the account, and why its token cannot write, "" if it can. Raises Refusal if GitLab
+    says nothing of the token."""
     try:
         account = get_account(client)
     except Refusal as error:
-        return None, _explain_refusal(error)
+        if error.status == 401:
+            return None, f"{_WRITE} is refused by GitLab: it has expired, or was revoked: {_AGAIN}"
+        if error.status == 403 and "insufficient_scope" in error.reason:
+            return None, f"{_WRITE} has not the scope that it needs: {_AGAIN}"
+        raise
     if account.scopes is None or "api" in account.scopes:
         return account, ""
     scopes = ", ".join(sorted(account.scopes)) or "none"
     return account, f"{_WRITE} cannot write notes: its scopes are {scopes}: {_AGAIN}"
 
 
-def _explain_refusal(error: Refusal) -> str:
-    """Return why the token is of no use. Raises the refusal if it says nothing of the token."""
-    if error.status == 401:
-        return f"{_WRITE} is refused by GitLab: it has expired, or was revoked: {_AGAIN}"
-    if error.status == 403 and "insufficient_scope" in error.reason:
-        return f"{_WRITE} has not the scope that it needs: {_AGAIN}"
-    raise error
+_pages_log = logging.getLogger("sandpiper.pages")
+
+MOST_READ = 200
+"""The most journal entries that are read for the operators' page."""
+
+
+def build_receiver(
+    settings: Settings,
+    enqueue: Enqueue,
+    ready: Callable[[], str | None] = lambda: None,
+    watched: Telemetry | None = None,
+    *,
+    with_metrics: bool = True,
+) -> Starlette:
+    """Build the webhook receiver, `with_metrics` beside it. Raises ConfigError without a secret."""
+    gitlab = settings.gitlab
+    if why := settings.pages.explain_unserved():
+        _pages_log.warning("%s", why)
+    issuer = gitlab.ci_issuer or gitlab.url
+    keys = partial(fetch_keys, gitlab.url)
+    tokens = TokenReader(TokenVerifier(keys, issuer, gitlab.ci_audience, time.time))
+    app = http.build_app(
+        gitlab.webhook_secret,
+        enqueue,
+        gitlab.projects,
+        time.time,
+        ready,
+        keys=gitlab.webhook_keys,
+        tokens=tokens,
+        record_outcome=watched.count_webhook if watched else lambda kind, outcome: None,
+        render_metrics=watched.metrics.render_page
+        if watched and with_metrics and settings.metrics.enabled
+        else None,
+    )
+    pages = build_pages(settings).make_routes(
+        partial(open_session_store, settings),
+        settings.limits,
+        verdict_days.read_days,
+        lambda store: repair.list_parked(_make_journal(store), MOST_READ),
+        _build_openid_client(settings),
+    )
+    app.router.routes.extend(pages)
+    return app
+
+
+def _build_openid_client(settings: Settings) -> OpenIdClient | None:
+    """Build what signs operators in, if they can. Raises ConfigError without its secret."""
+    chosen, url = settings.pages.sign_in, settings.pages.url
+    if not chosen.group or not url:
+        return None
+    if not chosen.client_secret:
+        raise ConfigError(
+            "pages.sign_in needs the secret of the OAuth application: set "
+            "GITLAB_OIDC_CLIENT_SECRET, or take the group and the client_id out"
+        )
+    gitlab = settings.gitlab
+    issuer = gitlab.ci_issuer or gitlab.url
+    application = Application(
+        gitlab_url=gitlab.url,
+        issuer=issuer,
+        client_id=chosen.client_id,
+        client_secret=chosen.client_secret,
+        redirect_uri=f"{url.rstrip('/')}/sign-in/callback",
+        group=chosen.group,
+    )
+    keys = partial(fetch_keys, gitlab.url)
+    return OpenIdClient(application, TokenVerifier(keys, issuer, chosen.client_id, time.time))
+
+
+def open_journal(settings: Settings, watched: Telemetry) -> Journal:
+    """Open the journal of accepted triggers, which may take minutes if the store is away.
+
+    Raises ConfigError or StoreError.
+    """
+    return _make_journal(wait_for_store(partial(open_watched_store, settings, watched)))
+
+
+def _make_journal(store: SessionStore) -> Journal:
+    """Make a journal for a process that holds no leases."""
+    clock = SystemClock()
+    return Journal(store.records, Leases(store, clock, "door"), clock)

@@ -26,7 +26,7 @@ from worker.models.wrapper import (
     ModelHelper,
     ignore_change,
 )
-from worker.settings import ProviderSettings, Settings
+from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 
 
@@ -35,7 +35,7 @@ def build_models(settings: Settings) -> list[HttpModel]:
 
     Raises ConfigError.
     """
-    check_providers(settings)
+    _check_providers(settings)
     _check_levels(settings)
     wanted = dict.fromkeys((each.spec, each.level) for each in list_run_models(settings))
     return [_build_model(spec, settings, ignore_failure, level) for spec, level in wanted]
@@ -54,13 +54,18 @@ def _build_model(
 ) -> HttpModel:
     who = name.partition("/")[0]
     provider = settings.models.get_provider(who)
+    dialect = {
+        "limit": provider.max_tokens_field,
+        "reasoning": provider.send_reasoning,
+        "call_id": provider.call_id,
+    }
     return build_model(
         name,
         provider.base_url,
         provider.key,
         clock=SystemClock(),
-        row=get_row(settings, who),
-        dialect=_list_dialect_fields(provider),
+        row=_get_row(settings, who),
+        dialect={name: value for name, value in dialect.items() if value},
         catalogue=build_catalogue(settings),
         level=level,
         on_failure=on_failure,
@@ -99,7 +104,7 @@ class ModelChains:
     def _get_model(self, wanted: TierModel) -> GuardedModel:
         with self._lock:
             if wanted not in self._built:
-                require_price(self._settings, wanted.model)
+                _require_price(self._settings, wanted.model)
                 model = _build_model(
                     wanted.model, self._settings, self._on_failure, wanted.reasoning
                 )
@@ -127,7 +132,7 @@ def open_model(model: HttpModel, settings: Settings) -> Iterator[Model]:
 
 def build_chains(settings: Settings, watched: Telemetry | None, opened: ExitStack) -> ModelChains:
     """Build every configured model, including those of tiers and replies. Raises ConfigError."""
-    check_providers(settings)
+    _check_providers(settings)
     _check_levels(settings)
     chains, rules = ModelChains(settings, watched, opened), make_tier_rules(settings)
     for each in (rules.default, *rules.models.values()):
@@ -167,21 +172,11 @@ def build_helper(settings: Settings, watched: Telemetry | None, opened: ExitStac
     helper = build_helper_model(settings, watched.count_attempt if watched else ignore_failure)
     if helper is None:
         return None
-    require_price(settings, helper.name)
+    _require_price(settings, helper.name)
     opened.callback(helper.close)
     guarded = Breakers(SystemClock()).guard(helper)
     model = watched.count_model(guarded) if watched else guarded
     return ModelHelper(model, SystemClock(), settings.models.helper_timeout)
-
-
-def _list_dialect_fields(provider: ProviderSettings) -> dict[str, str]:
-    """Return the fields of `Dialect` that the operator has set for the server."""
-    fields = {
-        "limit": provider.max_tokens_field,
-        "reasoning": provider.send_reasoning,
-        "call_id": provider.call_id,
-    }
-    return {name: value for name, value in fields.items() if value}
 
 
 PATIENCE = 10.0
@@ -189,7 +184,7 @@ PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenModel:
+class _ChosenModel:
     """A configured model: its role, "provider/model", and its level, "" if none is stated."""
 
     role: str
@@ -207,7 +202,7 @@ def build_catalogue(settings: Settings) -> Catalogue:
     return replace(known, assumed_rate=make_flat_rate(assumed)) if assumed else known
 
 
-def get_row(settings: Settings, who: str) -> OperatorRow:
+def _get_row(settings: Settings, who: str) -> OperatorRow:
     """Return what the settings say of the provider `who`."""
     stated = settings.models.get_provider(who)
     return OperatorRow(
@@ -225,13 +220,13 @@ def get_row(settings: Settings, who: str) -> OperatorRow:
 def get_provider(settings: Settings, spec: str) -> Provider:
     """Return the provider of the model `spec`, as table and settings say. Raises ConfigError."""
     who = spec.partition("/")[0]
-    return make_provider(who, get_row(settings, who))
+    return make_provider(who, _get_row(settings, who))
 
 
-def check_providers(settings: Settings) -> None:
+def _check_providers(settings: Settings) -> None:
     """Raise ConfigError for a row of `models.providers` that cannot work."""
     for name in settings.models.providers:
-        make_provider(name, get_row(settings, name))
+        make_provider(name, _get_row(settings, name))
 
 
 def name_for_traces(settings: Settings) -> dict[str, str]:
@@ -241,7 +236,7 @@ def name_for_traces(settings: Settings) -> dict[str, str]:
     """
     names = (*PROVIDERS, *settings.models.providers)
     made = {
-        name: make_provider(name, replace(get_row(settings, name), headers={})) for name in names
+        name: make_provider(name, replace(_get_row(settings, name), headers={})) for name in names
     }
     return {name: each.traced_as for name, each in made.items() if each.traced_as}
 
@@ -272,10 +267,10 @@ def require_prices(settings: Settings, *more_caps: str) -> None:
     """Raise ConfigError, which says what to do, for a configured model without a price if a cap on
     dollars is set; `more_caps` names further ones."""
     for spec in dict.fromkeys(each.spec for each in list_chosen_models(settings)):
-        require_price(settings, spec, *more_caps)
+        _require_price(settings, spec, *more_caps)
 
 
-def require_price(settings: Settings, spec: str, *more_caps: str) -> None:
+def _require_price(settings: Settings, spec: str, *more_caps: str) -> None:
     """See `require_prices`, for one model."""
     if reason := explain_unpriced(settings, spec, *more_caps):
         raise ConfigError(
@@ -295,24 +290,24 @@ def make_reply_model(settings: Settings) -> ReplyModel | None:
     return ReplyModel(served.model, level, tier, reply.max_output, reply.timeout)
 
 
-def list_run_models(settings: Settings) -> list[ChosenModel]:
+def list_run_models(settings: Settings) -> list[_ChosenModel]:
     """List the models of runs: the default, the fallbacks, the tiers', and that of replies."""
     models, reply = settings.models, make_reply_model(settings)
     return [
-        ChosenModel("default", models.default),
-        *(ChosenModel("fallback", spec) for spec in models.fallback),
+        _ChosenModel("default", models.default),
+        *(_ChosenModel("fallback", spec) for spec in models.fallback),
         *(
-            ChosenModel(f"tier {name}", tier.model, tier.reasoning or "")
+            _ChosenModel(f"tier {name}", tier.model, tier.reasoning or "")
             for name, tier in models.tiers.items()
         ),
-        *([ChosenModel("reply", reply.model, reply.reasoning)] if reply else []),
+        *([_ChosenModel("reply", reply.model, reply.reasoning)] if reply else []),
     ]
 
 
-def list_chosen_models(settings: Settings) -> list[ChosenModel]:
+def list_chosen_models(settings: Settings) -> list[_ChosenModel]:
     """List the models that the settings name, each with its role."""
     helper = settings.models.helper
-    return [*list_run_models(settings), *([ChosenModel("helper", helper)] if helper else [])]
+    return [*list_run_models(settings), *([_ChosenModel("helper", helper)] if helper else [])]
 
 
 def list_roles(settings: Settings, spec: str, level: str) -> list[str]:
@@ -338,7 +333,7 @@ def compare_provider(settings: Settings, who: str) -> Comparison:
     """
     clock, provider = SystemClock(), settings.models.get_provider(who)
     deadline = clock.monotonic() + PATIENCE
-    row = get_row(settings, who)
+    row = _get_row(settings, who)
     served = list_models(
         who, provider.base_url, provider.key, clock=clock, deadline=deadline, row=row
     )

@@ -21,6 +21,7 @@ from sandbox.spec import ContainerSpec
 from sandbox.tools import find_versions
 from worker.clock import SystemClock
 from worker.errors import ConfigError, SandpiperError, StoreError
+from worker.pages.site import PageSettings
 from worker.queue.leases import Leases
 from worker.sessions import table
 from worker.sessions.objects import Addressing
@@ -70,7 +71,11 @@ def open_session_store(settings: Settings) -> SessionStore:
     Another S3 server than Amazon's is asked where it expects the bucket's name. If it ignores
     conditional writes, a Redis broker guards it.
     """
-    store = open_store(settings.store, settings.s3_endpoint or None, _choose_addressing(settings))
+    chosen = settings.s3_addressing
+    addressing: Addressing = "path" if chosen == "auto" else chosen
+    if chosen == "auto" and _is_imitation(settings):
+        addressing = _find_addressing(settings.store, settings.s3_endpoint)
+    store = open_store(settings.store, settings.s3_endpoint or None, addressing)
     if not _is_imitation(settings) or not settings.broker.startswith("redis"):
         return store
     if store.honours_conditions():
@@ -83,14 +88,6 @@ def open_session_store(settings: Settings) -> SessionStore:
 def _is_imitation(settings: Settings) -> bool:
     """Whether the store is S3's, and not Amazon's."""
     return settings.store.startswith("s3://") and bool(settings.s3_endpoint)
-
-
-def _choose_addressing(settings: Settings) -> Addressing:
-    if settings.s3_addressing != "auto":
-        return settings.s3_addressing
-    if not _is_imitation(settings):
-        return "path"
-    return _find_addressing(settings.store, settings.s3_endpoint)
 
 
 @cache
@@ -106,6 +103,12 @@ def find_other_addressing(settings: Settings) -> Addressing | None:
         return None
     chosen = settings.s3_addressing
     return table.find_other_addressing(settings.store, settings.s3_endpoint, chosen)
+
+
+def build_pages(settings: Settings) -> PageSettings:
+    """Build the settings of the pages that show what is stored."""
+    pages = settings.pages
+    return PageSettings(pages.url, pages.days, pages.secret, pages.operator_token, time.time)
 
 
 def open_watched_store(settings: Settings, watched: Telemetry | None) -> SessionStore:
@@ -168,17 +171,12 @@ def build_driver(settings: Settings) -> PoolableDriver:
         )
     except ValueError as error:
         raise ConfigError(f"sandbox: {error}") from error
-    if options.driver == "kubernetes":
-        return _build_pod_driver(settings, spec)
-    return BubblewrapDriver(spec) if options.driver == "bubblewrap" else DockerDriver(spec)
-
-
-def _build_pod_driver(settings: Settings, spec: ContainerSpec) -> PoolableDriver:
+    if options.driver != "kubernetes":
+        return BubblewrapDriver(spec) if options.driver == "bubblewrap" else DockerDriver(spec)
     # Importing the cluster's client takes a tenth of a second, which other drivers need not spend.
     from sandbox.kubernetes.driver import KubernetesDriver
     from sandbox.kubernetes.manifest import PodSettings
 
-    options = settings.sandbox
     pods = PodSettings(options.pull_secrets, lifetime=int(_compute_lifetime(settings)))
     return KubernetesDriver(spec, options.namespace, pods)
 

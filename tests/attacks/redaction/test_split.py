@@ -9,14 +9,13 @@ from markdown_it import MarkdownIt
 from tests.attacks.redaction.split import KNOWN, SPLITS, TOKEN, UNSEEN
 from worker.answer.finish import LEFT_OUT, add_subject_hosts, find_kept_back
 from worker.answer.note import note
-from worker.answer.note.footer import Footer
 from worker.answer.note.layout import Layout
+from worker.answer.note.note import Footer
 from worker.answer.parse import parse_finding
 from worker.answer.proof import prove_reply
 from worker.conversation.context import Outcome, Status, Subject
-from worker.gitlab.write.checked import CheckedNoteWriter
-from worker.gitlab.write.dry_run import DryRunWriter
-from worker.safety.marker import Marker, find_marker
+from worker.gitlab.write.note_writers import CheckedNoteWriter, DryRunWriter
+from worker.safety.markdown import Marker, find_marker
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
 from worker.verdict.finding import Evidence, Finding, JobLog, Place

@@ -22,7 +22,7 @@ from worker.answer.note import note
 from worker.answer.note.layout import Layout
 from worker.answer.proof import prove_reply
 from worker.conversation.context import Outcome, Status
-from worker.safety.code import write_code_line
+from worker.safety.markdown import write_code_line
 from worker.safety.redacted_values import redact_values
 from worker.verdict.finding import Finding, JobLog
 from worker.verdict.verdict import Verdict

@@ -39,8 +39,8 @@ from worker.verdict.known import (
     Sighting,
     dump_known_failure,
     load_known_failure,
+    load_words,
 )
-from worker.verdict.similar import load_words
 
 pytestmark = pytest.mark.attack("stored values")
 

@@ -1,12 +1,12 @@
 """A quote proves a cause, or it is only context."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from tests.linear import takes_linear_time
 from tests.unit.answer.captures import Held
-from worker.answer.cause_proof import Claim, find_lack, mark_context
+from worker.answer.cause_proof import mark_context
 from worker.answer.proof import require_evidence
 from worker.verdict.finding import (
     Evidence,
@@ -331,13 +331,21 @@ ROWS = [
 ]
 
 
+def find_lack(
+    quote: Evidence, verdict: Verdict, lines: Sequence[str] = (), changed: Sequence[str] = ()
+) -> str:
+    held = Held({quote.place: "\n".join(lines)} if lines else {})
+    (marked,) = mark_context(Finding(verdict, evidence=(quote,)), held, changed).evidence
+    return marked.lacks
+
+
 @pytest.mark.parametrize(("verdict", "log", "number", "proves"), ROWS)
 def test_a_line_of_a_log_is_proof_or_context(
     verdict: Verdict, log: str, number: int, proves: bool
 ) -> None:
     lines = log.split("\n")
     quote = Evidence(JobLog(7), number, lines[number - 1].strip(), last=number)
-    assert bool(find_lack(quote, Claim(verdict), lines)) != proves
+    assert bool(find_lack(quote, verdict, lines)) != proves
 
 
 FILE, OTHER = RepoFile("src/vat.py"), RepoFile("src/vat.py", "main")
@@ -367,7 +375,7 @@ PLACES: list[tuple[Place, str, Verdict, bool]] = [
 def test_a_quote_of_another_place_is_proof_or_context(
     place: Place, text: str, verdict: Verdict, proves: bool
 ) -> None:
-    assert bool(find_lack(Evidence(place, 3, text, last=3), Claim(verdict, CHANGED))) != proves
+    assert bool(find_lack(Evidence(place, 3, text, last=3), verdict, changed=CHANGED)) != proves
 
 
 EARLIER = (
@@ -392,14 +400,12 @@ def test_a_line_that_names_a_line_of_the_change_is_proof_wherever_it_stands(
     lines = [row[2:] for row in EARLIER.splitlines()]
     number = next(at for at, line in enumerate(lines, 1) if "SyntaxWarning" in line)
     quote = Evidence(JobLog(7), number, lines[number - 1], last=number)
-    assert bool(find_lack(quote, Claim(verdict, changed), lines)) != proves
+    assert bool(find_lack(quote, verdict, lines, changed)) != proves
 
 
 def test_a_part_of_a_line_is_no_better_than_its_line() -> None:
     lines = ["$ make", "error: could not compile `pool` (lib) due to 1 previous error", "exit 1"]
-    assert find_lack(
-        Evidence(JobLog(7), 2, "could not compile `pool`", last=2), Claim(CHANGE), lines
-    )
+    assert find_lack(Evidence(JobLog(7), 2, "could not compile `pool`", last=2), CHANGE, lines)
 
 
 def test_of_several_lines_one_that_proves_is_enough() -> None:
@@ -410,8 +416,8 @@ def test_of_several_lines_one_that_proves_is_enough() -> None:
         "make: *** [x] Error 1",
     ]
     both = Evidence(JobLog(7), 2, "\n".join(lines[1:3]), last=3)
-    assert not find_lack(both, Claim(CHANGE), lines)
-    assert find_lack(Evidence(JobLog(7), 3, "\n".join(lines[2:]), last=4), Claim(CHANGE), lines)
+    assert not find_lack(both, CHANGE, lines)
+    assert find_lack(Evidence(JobLog(7), 3, "\n".join(lines[2:]), last=4), CHANGE, lines)
 
 
 def test_each_reason_says_what_the_line_is_or_where_the_output_stands() -> None:
@@ -419,7 +425,7 @@ def test_each_reason_says_what_the_line_is_or_where_the_output_stands() -> None:
 
     def lack(text: str) -> str:
         number = lines.index(text) + 1
-        return find_lack(Evidence(JobLog(7), number, text, last=number), Claim(CHANGE), lines)
+        return find_lack(Evidence(JobLog(7), number, text, last=number), CHANGE, lines)
 
     assert lack(lines[0]) == "any run prints it"
     assert lack("ERROR: Job failed: exit code 1") == "any failure ends so"
@@ -460,6 +466,6 @@ def test_a_log_that_can_no_longer_be_read_is_not_needed_for_what_a_line_is() -> 
 )
 def test_a_hostile_line_takes_linear_time(unit: str) -> None:
     def judge(text: str) -> None:
-        find_lack(Evidence(JobLog(7), 1, text, last=1), Claim(CHANGE, CHANGED), [text])
+        find_lack(Evidence(JobLog(7), 1, text, last=1), CHANGE, [text], CHANGED)
 
     assert takes_linear_time(judge, unit, 30_000)

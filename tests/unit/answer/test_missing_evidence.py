@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.contexts import called, context
-from worker.answer.missing_evidence import USUAL, fill_missing_evidence, select_untold
+from worker.answer.parse import USUAL, fill_missing_evidence, select_untold
 from worker.conversation.messages import ToolResult, User
 from worker.verdict.finding import Finding
 from worker.verdict.verdict import Verdict

@@ -8,7 +8,7 @@ import pytest
 from tests.linear import takes_linear_time
 from tests.unit.answer.captures import Held
 from worker.answer.parse import parse_finding
-from worker.answer.proof import MAX_LIKELY, find_unproven, prove_finding, prove_quote, prove_reply
+from worker.answer.proof import MAX_LIKELY, find_unproven, prove_finding, prove_reply
 from worker.verdict.finding import (
     Evidence,
     Finding,
@@ -295,7 +295,12 @@ class Counted(list[str]):
 def test_only_so_many_lines_are_compared_without_their_blanks() -> None:
     lines = Counted(["it has the word error in it"] * 10_000)
     quote = at(1, "an error of no kind")
-    assert isinstance(prove_quote(quote, lambda place: lines, lambda *where: ""), Unproven)
+
+    class Many(Held):
+        def read_lines(self, place: Place) -> Counted:
+            return lines
+
+    assert find_unproven(Finding(evidence=(quote,)), Many({}))
     assert lines.looked_up < 2 * MAX_LIKELY
 
 

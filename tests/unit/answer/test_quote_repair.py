@@ -180,7 +180,9 @@ def test_a_human_cannot_take_the_chance_away() -> None:
 
 def test_the_request_is_short_whatever_failed() -> None:
     failed = (Unproven("job 7 line 1", "x" * 200, "not there", ("y" * 200,) * 5),) * 20
-    text = repair.write_repair_request(repair.Objections(failed))
+    asked = repair.ask_for_repair(context(Assistant(BAD)), repair.Objections(failed)).messages[-1]
+    assert isinstance(asked, User)
+    text = asked.text
     assert len(text) < 12_000
     assert "- and 12 more" in text
 

@@ -13,7 +13,6 @@ from worker.answer.suggestions import (
     apply_suggestions,
     combine_change,
     find_change_position,
-    find_position,
     group_changes,
     name_place,
     read_suggestions,
@@ -137,7 +136,7 @@ def test_anything_else_is_text(text: str) -> None:
 def test_lines_of_one_piece_of_the_diff_have_a_place(
     first: int, last: int, old_line: int | None
 ) -> None:
-    where = find_position(Suggestion("a.py", first, last, "fix"), CHANGES)
+    where = find_change_position((Suggestion("a.py", first, last, "fix"),), CHANGES)
     assert where == Position("base", "start", "head", "old/a.py", "a.py", last, old_line)
 
 
@@ -157,7 +156,7 @@ def test_lines_of_one_piece_of_the_diff_have_a_place(
     ],
 )
 def test_what_does_not_fit_the_diff_has_none_and_a_reason(fix: Suggestion, reason: str) -> None:
-    found = find_position(fix, CHANGES)
+    found = find_change_position((fix,), CHANGES)
     assert isinstance(found, NotOnDiff)
     assert reason in found.reason
 
@@ -188,7 +187,7 @@ def test_a_change_that_would_replace_the_line_beside_the_one_it_means_is_not_on_
     line: int, text: str, meant: str
 ) -> None:
     changes = Changes("base", "start", "head", (ChangedFile("v.yaml", "v.yaml", SETTINGS),))
-    found = find_position(Suggestion("v.yaml", line, line, text), changes)
+    found = find_change_position((Suggestion("v.yaml", line, line, text),), changes)
     told = NotOnDiff(f"it reads like a change of {meant}")
     assert found == told if meant else isinstance(found, Position)
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tests.contexts import answered, call, called, context
-from worker.answer.missing_evidence import find_unavailable
+from worker.answer.parse import find_unavailable
 from worker.conversation.absorb import absorb_reply, close_calls, halt_turn
 from worker.conversation.context import CallCost
 from worker.conversation.decide import Ask

@@ -2,7 +2,7 @@ import pytest
 
 from worker.conversation import prompts
 from worker.conversation.limits import Spending, find_budget
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 
 
 def test_a_reply_comes_with_what_changed_and_the_text_last() -> None:

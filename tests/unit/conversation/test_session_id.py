@@ -8,7 +8,7 @@ from worker.conversation.triggers import (
     to_message,
     trigger_id,
 )
-from worker.safety.marker import Kind, Marker, find_marker
+from worker.safety.markdown import Kind, Marker, find_marker
 
 
 def test_a_redelivered_webhook_finds_its_own_session() -> None:

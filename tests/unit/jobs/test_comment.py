@@ -11,7 +11,7 @@ from tests.jobs import FINDING, WORKFLOW, Job, offer_model, read_answer, read_re
 from tests.simulators.gitlab import Access, GitLabSim
 from worker.conversation.context import Status
 from worker.errors import Busy, ModelError, SourceError
-from worker.safety.marker import Kind, find_marker
+from worker.safety.markdown import Kind, find_marker
 from worker.settings.playbook import Playbook, Workflow
 from worker.turns.parts import Finished
 

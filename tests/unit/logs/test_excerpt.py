@@ -113,13 +113,13 @@ def test_a_failure_is_shown_whole_however_much_follows(failure: list[str], after
 
 
 def test_every_mark_has_a_weight() -> None:
-    assert line_marks.sum_marks(line_marks.NAMES)
+    assert line_marks.sum_marks(line_marks.WEIGHTS)
 
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_all_marks_are_known(failure: list[str]) -> None:
     for line in failure:
-        assert line_marks.find_marks(line) <= set(line_marks.NAMES)
+        assert line_marks.find_marks(line) <= set(line_marks.WEIGHTS)
 
 
 def test_the_formats_can_be_joined_and_each_stands_there_once() -> None:

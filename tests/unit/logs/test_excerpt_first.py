@@ -2,8 +2,7 @@
 
 from tests.unit.logs.test_excerpt import calm, log, texts
 from worker.logs.excerpt import preview_log
-from worker.logs.excerpt.lines import Line
-from worker.logs.excerpt.scan import KeptLine, ScanResult
+from worker.logs.excerpt.scan import Line, ScanResult
 from worker.logs.excerpt.weigh import favour_first
 
 HEAD, DETAIL = frozenset(("opens", "crossed")), frozenset(("expected",))
@@ -23,12 +22,9 @@ def favour(
     lines: dict[int, tuple[frozenset[str], float]], commands: tuple[int, ...] = ()
 ) -> list[float]:
     """Return the new weights of lines that are given by index, with their marks and weights."""
-    read = [
-        Line(KeptLine(at, b"", 1, None), str(at), marks, str(at), False)
-        for at, (marks, _) in lines.items()
-    ]
+    read = [Line(at, 1, None, str(at), marks, str(at)) for at, (marks, _) in lines.items()]
     total = max(lines) + 1
-    found = ScanResult([line.source for line in read], [], [*commands], [], [], 0, total, total)
+    found = ScanResult(read, [], [*commands], [], [], 0, total, total)
     return favour_first(found, read, [weight for _, weight in lines.values()])
 
 

@@ -2,18 +2,13 @@
 
 from tests.unit.logs.test_excerpt import calm, log, texts
 from worker.logs.excerpt import preview_log
-from worker.logs.excerpt.choose import Choice
-from worker.logs.excerpt.lines import Line
-from worker.logs.excerpt.scan import KeptLine
-from worker.logs.excerpt.weigh import compute_worths
+from worker.logs.excerpt.choose import Choice, compute_worths
+from worker.logs.excerpt.scan import Line
 
 
 def test_copies_of_a_line_are_worth_the_same() -> None:
     said = ["Caused by: the tax table is empty", "the shelf is full", "    ^"]
-    lines = [
-        Line(KeptLine(at, text.encode(), 2, None), text, frozenset(), text, False)
-        for at, text in enumerate((*said, *said))
-    ]
+    lines = [Line(at, 2, None, text, frozenset(), text) for at, text in enumerate((*said, *said))]
     first, other, short, *copies = compute_worths(lines, [1.0, -2.0, 0.5, -3.0, 2.0, -4.0])
     assert copies[:2] == [first, other]
     assert first < other
@@ -75,9 +70,7 @@ def test_what_was_raised_is_shown_with_its_stack_trace() -> None:
 def choose(weights: list[float]) -> list[str]:
     """Return what is shown of lines with these weights."""
     lines = [
-        Line(
-            KeptLine(at, b"", 1, None), f"the shelf {at} of the depot", frozenset(), f"{at}", False
-        )
+        Line(at, 1, None, f"the shelf {at} of the depot", frozenset(), f"{at}")
         for at in range(len(weights))
     ]
     return texts(Choice(lines, weights, len(lines), 4_096, range(len(lines))).write_text())

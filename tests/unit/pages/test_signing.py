@@ -20,7 +20,7 @@ from worker.errors import StoreError
 from worker.pages.sign import Signer
 from worker.sessions.folder import FolderStore
 from worker.settings import Settings
-from worker.wiring.receiver import build_pages
+from worker.wiring.stores import build_pages
 
 KEY = SessionKey(SUBJECT.project_id, SUBJECT.mr_iid, "0123456789abcdef0123")
 SESSION, UNTIL = KEY.session_id, 4_000_000_000

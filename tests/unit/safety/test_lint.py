@@ -13,8 +13,7 @@ from worker.answer.note.layout import Layout
 from worker.answer.note.note import Progress, write_known_failure, write_progress
 from worker.conversation.context import NoteRef, Outcome, Status
 from worker.conversation.messages import ToolCall
-from worker.gitlab.write.checked import CheckedNoteWriter
-from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.note_writers import CheckedNoteWriter, DryRunWriter
 from worker.safety import lint
 from worker.safety.lint import (
     MAX_LINES,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.linear import takes_linear_time
 from tests.unit.answer.note import rendering
-from worker.safety.code import write_code_block, write_code_line
+from worker.safety.markdown import write_code_block, write_code_line
 from worker.safety.neutralise import LIMIT, neutralise, neutralise_line
 
 HOSTS = frozenset({"gitlab.example.com"})

@@ -10,7 +10,7 @@ from tests.attacks.redaction import find_left
 from tests.attacks.redaction.hidden_lines import HIDDEN_CASES, HONEST, PAIRS
 from tests.attacks.redaction.private_keys import KEYS, PREFIXES
 from worker.safety.redact import Redactor
-from worker.safety.redacted_values import redact_chunks, redact_values
+from worker.safety.redacted_values import redact_stream, redact_values
 
 pytestmark = pytest.mark.attack("redaction")
 PLAIN = Redactor()
@@ -69,7 +69,7 @@ def test_a_mixed_key_in_pieces_is_redacted_as_the_whole_is() -> None:
     whole, split = PLAIN.redact_data(data), data.splitlines(keepends=True)
     for size in (7, 100, 333, 1_500):
         pieces = [b"".join(split[at : at + size]) for at in range(0, len(split), size)]
-        assert b"".join(redact_chunks(pieces, PLAIN.redact_data)) == whole
+        assert b"".join(redact_stream(pieces, PLAIN.redact_data)) == whole
 
 
 def test_a_key_is_no_longer_than_its_algorithm_makes_it() -> None:

@@ -10,7 +10,7 @@ from tests.attacks.redaction import make_random as made
 from tests.attacks.redaction.private_keys import KEY_CASES, KEYS, PREFIXES, KeyCase
 from tests.linear import takes_linear_time
 from worker.safety.redact import Redactor
-from worker.safety.redacted_values import redact_chunks
+from worker.safety.redacted_values import redact_stream
 
 pytestmark = pytest.mark.attack("redaction")
 PLAIN = Redactor()
@@ -53,7 +53,7 @@ def test_a_key_in_pieces_is_redacted_as_the_whole_is(kind: str, name: str) -> No
             size = seeded.choice([1, 7, 300, 2_000])
             pieces.append(b"".join(split[at : at + size]))
             at += size
-        assert b"".join(redact_chunks(pieces, PLAIN.redact_data)) == whole
+        assert b"".join(redact_stream(pieces, PLAIN.redact_data)) == whole
 
 
 @pytest.mark.parametrize(

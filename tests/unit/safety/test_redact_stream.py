@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from worker.safety.redact import Redactor
-from worker.safety.redacted_values import redact_chunks
+from worker.safety.redacted_values import redact_stream
 
 KEY = "\n".join(
     [
@@ -42,17 +42,17 @@ def test_pieces_are_redacted_as_the_whole_is(secret: str) -> None:
     whole = redactor.redact_data(text)
     assert b"[redacted: " in whole
     for seed in range(6):
-        assert b"".join(redact_chunks(pieces(text, seed), redactor.redact_data)) == whole
+        assert b"".join(redact_stream(pieces(text, seed), redactor.redact_data)) == whole
     at = text.index(secret.encode()) + len(secret) // 2
     cut = text.index(b"\n", at) + 1
-    assert b"".join(redact_chunks([text[:cut], text[cut:]], redactor.redact_data)) == whole
+    assert b"".join(redact_stream([text[:cut], text[cut:]], redactor.redact_data)) == whole
 
 
 def test_what_is_held_back_does_not_grow() -> None:
     text = b"".join(b"a line like any other %d\n" % number for number in range(100_000))
     sizes: list[int] = []
     held = given = 0
-    for piece in redact_chunks(_counting(text, sizes), bytes):
+    for piece in redact_stream(_counting(text, sizes), bytes):
         given += len(piece)
         held = max(held, sum(sizes) - given)
     assert given == len(text)
@@ -75,7 +75,7 @@ def test_a_log_of_one_piece_is_looked_at_once() -> None:
         return data
 
     text = b"a line like any other\n" * 20_000
-    assert b"".join(redact_chunks([text], count)) == text
+    assert b"".join(redact_stream([text], count)) == text
     assert seen == [len(text)]
 
 
@@ -88,5 +88,5 @@ def test_a_secret_that_reaches_into_the_lines_held_back_is_not_parted(secret: st
         cut = end
         for _ in range(after):
             cut = text.index(b"\n", cut) + 1
-        made = b"".join(redact_chunks([text[:cut], text[cut:]], redactor.redact_data, overlap=5))
+        made = b"".join(redact_stream([text[:cut], text[cut:]], redactor.redact_data, overlap=5))
         assert made == redactor.redact_data(text)

@@ -12,7 +12,7 @@ from tests.attacks.redaction.harmless import HARMLESS
 from tests.attacks.redaction.layouts import LAYOUTS, NEAR_MISSES, PLACEMENTS
 from tests.attacks.redaction.values import SECRETS, TOKENS
 from worker.safety.redact import Redactor
-from worker.safety.redacted_values import redact_chunks
+from worker.safety.redacted_values import redact_stream
 
 pytestmark = pytest.mark.attack("redaction")
 PLAIN = Redactor()
@@ -148,7 +148,7 @@ def test_pieces_of_any_mixture_are_redacted_as_the_whole_is() -> None:
     split = text.splitlines(keepends=True)
     for size in (50, 700, 3_000):
         pieces = [b"".join(split[at : at + size]) for at in range(0, len(split), size)]
-        assert b"".join(redact_chunks(pieces, PLAIN.redact_data)) == whole
+        assert b"".join(redact_stream(pieces, PLAIN.redact_data)) == whole
 
 
 SEEDS = (

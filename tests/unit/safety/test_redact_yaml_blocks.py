@@ -7,7 +7,7 @@ import pytest
 from tests.linear import takes_linear_time
 from tests.unit.safety.test_redact_stream import log_with, pieces
 from worker.safety.redact import Redactor
-from worker.safety.redacted_values import redact_chunks
+from worker.safety.redacted_values import redact_stream
 
 pytestmark = pytest.mark.attack("redaction")
 REDACTOR = Redactor()
@@ -101,10 +101,10 @@ def test_a_block_in_two_pieces_is_redacted_as_the_whole_is() -> None:
     assert whole.count(b"of it") == 60
     assert KEY.encode() not in whole
     for seed in range(6):
-        assert b"".join(redact_chunks(pieces(text, seed), REDACTOR.redact_data)) == whole
+        assert b"".join(redact_stream(pieces(text, seed), REDACTOR.redact_data)) == whole
     for line in (b"password: |\n", b"line 30 of it\n"):
         cut = text.index(line) + len(line)
-        assert b"".join(redact_chunks([text[:cut], text[cut:]], REDACTOR.redact_data)) == whole
+        assert b"".join(redact_stream([text[:cut], text[cut:]], REDACTOR.redact_data)) == whole
 
 
 @pytest.mark.slow

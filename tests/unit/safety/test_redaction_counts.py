@@ -1,10 +1,5 @@
 from worker.safety.redact import KINDS
-from worker.safety.redaction_counts import (
-    count_all,
-    describe_counts,
-    group_by_document,
-    sort_counts,
-)
+from worker.safety.redacted_values import count_all, describe_counts, group_by_document, sort_counts
 
 
 def test_kinds_and_counts_are_told_in_words() -> None:

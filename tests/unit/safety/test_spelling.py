@@ -1,6 +1,6 @@
 import pytest
 
-from worker.safety.spelling import correct_spelling
+from worker.safety.sentences import correct_spelling
 
 KNOWN = ["sandbox_exec", "fetch_to_sandbox", "gitlab_get_file", "gitlab_get_files"]
 

@@ -90,19 +90,12 @@ def test_the_program_says_what_it_reached_and_exits_with_1(listening: int, reach
     assert (done.returncode, done.stdout.strip()) == ((1, address) if reached else (0, ""))
 
 
-class _Cluster:
-    server = "https://10.96.0.1"
-
-    def find_own_address(self) -> str:
-        return "10.1.2.3"
-
-
 def test_the_targets_are_what_is_near_a_worker(tmp_path: Path) -> None:
     resolver = tmp_path / "resolv.conf"
     resolver.write_text(
         "search x\nnameserver 10.96.0.10\nnameserver fd00::10\nnameserver 127.0.0.53\n"
     )
-    found = list_targets(_Cluster(), resolver)
+    found = list_targets("https://10.96.0.1", "10.1.2.3", resolver)
     assert found[:4] == ["10.96.0.1:443", "10.96.0.10:53", "[fd00::10]:53", "10.1.2.3:8080"]
     assert {"169.254.169.254:80", "1.1.1.1:443"} <= set(found)
     assert not any(each.startswith("127.") for each in found)

@@ -19,8 +19,7 @@ from worker.conversation.context import Subject
 from worker.errors import ArgumentError, ConfigError, SourceError
 from worker.gitlab.read.base import NoArguments, RawDocument, SourceDef
 from worker.gitlab.read.session_reader import Reader
-from worker.sources.plugins import GROUP, load_plugins
-from worker.sources.table import bind_sources, join_rows, write_notes
+from worker.sources.table import GROUP, bind_sources, join_rows, load_plugins, write_notes
 
 GOOD = """
 from pydantic import Field
@@ -98,7 +97,7 @@ def test_a_plug_in_that_was_written_for_an_earlier_version_still_loads(
 
 
 def test_without_plug_ins_nothing_has_a_former_name() -> None:
-    code = "from worker.sources.plugins import *; load_plugins([]); import sys; "
+    code = "from worker.sources.table import *; load_plugins([]); import sys; "
     code += "assert not FORMER.keys() & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -25,7 +25,7 @@ from worker.conversation.messages import Usage
 from worker.conversation.model import Request
 from worker.conversation.triggers import Reacted
 from worker.errors import ForgeError
-from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.note_writers import DryRunWriter
 from worker.settings import Settings
 from worker.telemetry.metrics import Metrics, make_watcher
 from worker.telemetry.parts import CountedDriver, CountedModel, CountedNoteWriter

@@ -13,7 +13,7 @@ from worker.conversation.context import SessionKey, Status
 from worker.errors import ForgeError, ModelError
 from worker.gitlab.client import RETRIES
 from worker.safety.lint import MAX_SIZE, find_faults
-from worker.safety.marker import Marker, find_marker
+from worker.safety.markdown import Marker, find_marker
 from worker.sessions.folder import FolderStore
 from worker.turns.parts import Finished
 

@@ -17,7 +17,7 @@ from worker.conversation.model import HelperAnswer, Reply, Request
 from worker.errors import ContextOverflow
 from worker.settings.runs import ContextSettings, Resume, Strategy
 from worker.turns.loop import LoopParts, run_loop
-from worker.turns.sandbox_files import FoldedResults
+from worker.turns.sandbox import FoldedResults
 
 START = 1000.0
 FINDING = "## Cause\nThe needle."

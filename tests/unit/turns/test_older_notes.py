@@ -11,7 +11,7 @@ from tests.simulators.gitlab import Access, GitLabSim, Note, Pipeline
 from worker.conversation.context import SessionKey, Status
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.errors import Busy, ForgeError, ModelError
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 from worker.sessions.folder import FolderStore
 from worker.settings.runs import NoteSettings
 from worker.turns.parts import Finished, NotesMarked, Skipped

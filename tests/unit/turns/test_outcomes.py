@@ -9,7 +9,7 @@ from tests.simulators.gitlab import GitLabSim
 from tests.surveyed import At, concludes
 from worker.conversation.context import SessionKey
 from worker.conversation.events import Event, VerdictJudged
-from worker.gitlab.write.dry_run import DryRunWriter
+from worker.gitlab.write.note_writers import DryRunWriter
 from worker.sessions.recent import Row, load_row
 from worker.turns import outcomes, stored_turns
 from worker.turns.parts import Attempt, Finished

@@ -9,8 +9,8 @@ from tests.fakes import MemorySandbox
 from worker.conversation.messages import ToolCall, ToolResult
 from worker.conversation.plan import PlannedFile
 from worker.tools.source import Ran
-from worker.turns import sandbox_files as prefetch
-from worker.turns.sandbox_files import Prefetch
+from worker.turns import sandbox as prefetch
+from worker.turns.sandbox import Prefetch
 
 LOG = PlannedFile("gitlab_get_job_log", "/tmp/data/job-1.log", "the log", {"job_id": 1})
 DIFF = PlannedFile("gitlab_get_mr_diff", "/tmp/data/mr.diff", "the diff")

@@ -14,7 +14,7 @@ from worker.conversation.context import SessionKey, Status
 from worker.conversation.messages import User
 from worker.errors import Busy, ForgeError, ModelError
 from worker.lab.gitlab.state import Job
-from worker.safety.marker import find_marker
+from worker.safety.markdown import find_marker
 from worker.sessions.folder import FolderStore
 from worker.turns import outcomes
 from worker.turns.parts import Finished, Skipped

@@ -9,14 +9,14 @@ import pytest
 from tests.jobs import FINDING, EchoToolset, Job, OneLog
 from tests.simulators.gitlab import GitLabSim, Note
 from tests.unit.safety.test_neutralise import HOSTILE, HOSTS
-from worker.answer.note.changes import add_runs, write_suggestion
+from worker.answer.note.facts import add_runs, write_suggestion
 from worker.answer.suggestions import Offers, Suggestion
 from worker.answer.trials import Run, Trial
 from worker.conversation.context import Context, NoteRef, Subject
 from worker.conversation.limits import TurnUsage
 from worker.errors import ForgeError
 from worker.safety.lint import find_faults
-from worker.safety.marker import Kind, Marker, find_marker
+from worker.safety.markdown import Kind, Marker, find_marker
 from worker.settings.runs import NoteSettings
 from worker.turns.parts import Deps
 from worker.turns.suggestions import MOST_ON_DIFF, expect_changes, offer_changes

@@ -3,7 +3,7 @@
 import pytest
 
 from worker.verdict.changed_files import MAX_TOUCHES, count_tests, find_touches
-from worker.verdict.diffs import FileChange, find_added_lines, find_definitions
+from worker.verdict.diffs import FileChange
 
 PROJECT = "team/service"
 
@@ -90,8 +90,8 @@ def test_a_test_that_the_diff_defines_is_perhaps_touched() -> None:
     diff = (
         "@@ -1,2 +1,3 @@ class TestSum:\n+def test_adds_numbers():\n     assert x\n def old_one():"
     )
-    assert find_definitions(diff) == {"TestSum", "test_adds_numbers"}
-    changed = FileChange("checks/sums.txt", defines=find_definitions(diff))
+    assert FileChange.read("a", diff).defines == {"TestSum", "test_adds_numbers"}
+    changed = FileChange("checks/sums.txt", defines=FileChange.read("a", diff).defines)
     assert [t.words for t in find_touches("FAILED test_adds_numbers", [changed], PROJECT)] == [
         "test_adds_numbers"
     ]
@@ -160,13 +160,13 @@ HUNK = "@@ -1,3 +1,4 @@\n first\n-second\n+other\n+more\n third\n"
     ],
 )
 def test_a_named_line_is_known_as_one_that_the_change_adds(text: str, line: int) -> None:
-    changed = FileChange("app/sum.py", added_lines=find_added_lines(HUNK))
+    changed = FileChange("app/sum.py", added_lines=FileChange.read("a", HUNK).added_lines)
     (touch,) = find_touches(text, [changed], PROJECT)
     assert touch.line == line
 
 
 def test_added_lines_are_numbered_as_in_the_new_file() -> None:
-    assert find_added_lines(HUNK + "@@ -9 +20,2 @@\n+a\n b\n") == {2, 3, 20}
+    assert FileChange.read("a", HUNK + "@@ -9 +20,2 @@\n+a\n b\n").added_lines == {2, 3, 20}
 
 
 @pytest.mark.parametrize(

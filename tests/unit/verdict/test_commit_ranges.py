@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.verdict.verdict_cases import BASE, NEW, OLD, SHA, facts, run, target
-from worker.verdict.facts import CommitRange, Target, Unknown, find_ranges
+from worker.verdict.facts import CommitRange, Target, Unknown
 from worker.verdict.verdict import dump_ruling, load_ruling, make_ruling
 
 PASSED, FAILED = run(300, "success", sha="e" * 40), run(310, sha="e" * 40)
@@ -14,31 +14,31 @@ PASSED, FAILED = run(300, "success", sha="e" * 40), run(310, sha="e" * 40)
 @pytest.mark.parametrize(
     ("there", "found"),
     [
-        (target((NEW, "same"), (BASE, "same"), (OLD, "pass")), (CommitRange(OLD, BASE, "main"),)),
-        (target((NEW, "same"), (BASE, "pass")), (CommitRange(BASE, NEW, "main"),)),
-        (target((NEW, "same"), (BASE, "same")), ()),
-        (target((NEW, "same"), (BASE, "other"), (OLD, "pass")), ()),
-        (target((NEW, "pass"), (BASE, "same"), (OLD, "pass")), ()),
-        (replace(target((NEW, "same"), (OLD, "pass")), may_hide_newer_runs=True), ()),
-        (Unknown("not read"), ()),
+        (target((NEW, "same"), (BASE, "same"), (OLD, "pass")), CommitRange(OLD, BASE, "main")),
+        (target((NEW, "same"), (BASE, "pass")), CommitRange(BASE, NEW, "main")),
+        (target((NEW, "same"), (BASE, "same")), None),
+        (target((NEW, "same"), (BASE, "other"), (OLD, "pass")), None),
+        (target((NEW, "pass"), (BASE, "same"), (OLD, "pass")), None),
+        (replace(target((NEW, "same"), (OLD, "pass")), may_hide_newer_runs=True), None),
+        (Unknown("not read"), None),
     ],
 )
 def test_the_target_branch_broke_between_its_last_pass_and_its_first_such_failure(
-    there: Target | Unknown, found: tuple[CommitRange, ...]
+    there: Target | Unknown, found: CommitRange | None
 ) -> None:
-    assert find_ranges(facts(target=there)) == found
+    assert facts(target=there).find_range() == found
 
 
 def test_the_merge_request_broke_since_its_last_run_if_that_passed() -> None:
-    assert find_ranges(facts(earlier=(PASSED,))) == (CommitRange("e" * 40, SHA),)
-    assert find_ranges(facts(earlier=(FAILED, PASSED))) == ()
-    assert find_ranges(facts(earlier=(replace(PASSED, sha=SHA),))) == ()
-    assert find_ranges(facts(earlier=Unknown("not read"))) == ()
+    assert facts(earlier=(PASSED,)).find_range() == CommitRange("e" * 40, SHA)
+    assert facts(earlier=(FAILED, PASSED)).find_range() is None
+    assert facts(earlier=(replace(PASSED, sha=SHA),)).find_range() is None
+    assert facts(earlier=Unknown("not read")).find_range() is None
 
 
 def test_the_target_branch_comes_before_the_merge_request() -> None:
     both = facts(target=target((NEW, "same"), (OLD, "pass")), earlier=(PASSED,))
-    assert find_ranges(both) == (CommitRange(OLD, NEW, "main"),)
+    assert both.find_range() == CommitRange(OLD, NEW, "main")
 
 
 def test_a_flaky_job_did_not_break() -> None:

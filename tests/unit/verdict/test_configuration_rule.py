@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.verdict.rule_logs import CI_TOUCHED, CLEAN, IMAGE_TOUCHED, YAML_TOUCHED
-from worker.verdict.rules.configuration import explain_configuration_error, find_line
+from worker.verdict.rules.configuration import explain_configuration_error
 from worker.verdict.rules.rule import Scene
 
 CONFIGURATION = """\
@@ -82,7 +82,10 @@ include:
     ],
 )
 def test_the_line_of_a_keyword_is_found_in_the_jobs_block(errors: str, line: int) -> None:
-    assert find_line(errors, KEYWORDS) == line
+    match = explain_configuration_error(errors, Scene(), ".gitlab-ci.yml", KEYWORDS)
+    assert match
+    said = match.to_do.startswith(f"Correct line {line} of `.gitlab-ci.yml`;")
+    assert said if line else match.to_do.startswith("See whether")
 
 
 @pytest.mark.parametrize(

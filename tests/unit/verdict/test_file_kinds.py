@@ -4,13 +4,7 @@ import pytest
 
 from tests.linear import takes_linear_time
 from worker.verdict.dependencies import changes_dependency, find_changed_install
-from worker.verdict.file_kinds import (
-    is_ci,
-    is_dependency,
-    is_docs,
-    may_choose_runner,
-    may_configure,
-)
+from worker.verdict.diffs import is_ci, is_dependency, is_docs, may_choose_runner, may_configure
 
 CASES = [
     (".gitlab-ci.yml", "ci"),

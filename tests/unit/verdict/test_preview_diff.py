@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.verdict.previews import number_diff, preview_diff
+from worker.verdict.previews import preview_diff
 
 SMALL = """\
 1 file changed
@@ -46,7 +46,7 @@ CAUSE = file(
 
 
 def test_added_and_unchanged_lines_have_their_new_numbers() -> None:
-    assert number_diff(SMALL).split("\n")[3:] == [
+    assert preview_diff(SMALL, "", "team/app", len(SMALL)).split("\n")[3:] == [
         "diff --git a/src/app.py b/src/app.py",
         "--- a/src/app.py",
         "+++ b/src/app.py",
@@ -62,7 +62,10 @@ def test_added_and_unchanged_lines_have_their_new_numbers() -> None:
 
 def test_a_diff_that_fits_is_whole() -> None:
     whole = diff(CAUSE, LOCK)
-    assert preview_diff(whole, "", "team/app", len(whole)) == number_diff(whole)
+    shown = preview_diff(whole, "", "team/app", len(whole)).split("\n")
+    pairs = zip(shown, whole.split("\n"), strict=True)
+    assert all(numbered in (line, f"{numbered[:6]}{line}") for numbered, line in pairs)
+    assert "  153 +height = None" in shown
 
 
 @pytest.mark.parametrize(

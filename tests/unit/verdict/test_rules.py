@@ -17,12 +17,7 @@ from tests.unit.verdict.rule_logs import (
     pull,
 )
 from tests.unit.verdict.rule_near_misses import NEAR_MISSES, NearMiss
-from worker.verdict.gitlab_reasons import (
-    BY_ITSELF,
-    NEVER_THE_CHANGE,
-    TIME_LIMITS,
-    UNLESS_CONFIGURED,
-)
+from worker.verdict.facts import BY_ITSELF, NEVER_THE_CHANGE, TIME_LIMITS, UNLESS_CONFIGURED
 from worker.verdict.jobs import FailingJob
 from worker.verdict.rules import RULES, recognise
 from worker.verdict.rules.rule import SHOWN, Scene

@@ -1,7 +1,7 @@
 """Which known errors resemble another one."""
 
 from worker.verdict.jobs import FailingJob, Group, Hit, RuleMatch, Survey
-from worker.verdict.similar import (
+from worker.verdict.known import (
     MAX_AGE,
     MOST_ENTRIES,
     ErrorWords,
@@ -10,11 +10,15 @@ from worker.verdict.similar import (
     find_similar,
     list_unexplained,
     load_words,
-    read_words,
+    read_group_words,
 )
 
 TICK = "TimeoutError: the ferry clock did not tick within the harbour limit"
 NOW = 1_000_000_000.0
+
+
+def read_words(text: str) -> frozenset[str]:
+    return read_group_words(group("f", text))
 
 
 def entry(key: str, text: str, seen_at: float = NOW) -> ErrorWords:

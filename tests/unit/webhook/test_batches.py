@@ -8,7 +8,7 @@ import pytest
 
 from worker.conversation.triggers import PipelineFailed, Trigger
 from worker.errors import QueueError
-from worker.webhook.batches import MOST, Batches
+from worker.webhook.http import MOST, Batches
 
 
 def trigger(number: int) -> Trigger:

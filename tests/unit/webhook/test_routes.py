@@ -3,7 +3,7 @@ import pytest
 from tests.unit.webhook.cases import CASES, PAYLOADS, headers, payload
 from worker.conversation.triggers import Trigger
 from worker.webhook import events
-from worker.webhook.routes import Ignored, is_allowed, route_event
+from worker.webhook.events import Ignored, is_allowed, route_event
 
 
 def test_every_payload_file_has_its_case() -> None:

@@ -339,7 +339,7 @@ def find_further_failure(cause: str, shown: int, longest: int) -> str:
     """Return the first sentence after the `shown` ones that names another failure, or its
     beginning in `longest` characters; "" if there is none."""
     visible = split_sentences(before_code(cause))[: max(shown, 1)]
-    hidden = (each for each in list_named_failures(cause) if each not in visible)
+    hidden = (each for each in list_named_failures(cause).values() if each not in visible)
     sentence = next(hidden, "")
     if len(sentence) <= longest:
         return sentence

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from worker.answer.failed_jobs import Detail, FailedLine
-from worker.answer.note import changes, record
+from worker.answer.note import facts
 from worker.answer.note.fit import (
     PartLimits,
     QuoteShape,
@@ -35,7 +35,7 @@ from worker.answer.note.quotes import (
     is_of_failure,
     sort_quotes,
 )
-from worker.answer.parse import advises_against_retry, count_named_failures
+from worker.answer.parse import advises_against_retry, list_named_failures
 from worker.answer.suggestions import Offers
 from worker.conversation.context import Outcome, Status, Subject
 from worker.logs.bystanders import Bystander
@@ -190,8 +190,8 @@ class Layout:
             cause=count_sentences(said),
             to_do=count_sentences(to_do),
             quotes=self._describe_quotes(),
-            has_origin=bool(record.write_origin(finding, frozenset())),
-            named_failures=0 if abstains else count_named_failures(finding.cause),
+            has_origin=bool(facts.write_origin(finding, frozenset())),
+            named_failures=0 if abstains else max(list_named_failures(finding.cause), default=0),
             jobs_detail=_find_free_detail(self._failed_line),
             tests=self._failed_line.count_tests(),
             is_advice_brief=is_brief(to_do),
@@ -278,9 +278,9 @@ class Layout:
             limits.quote_size,
             self._cause_words,
         )
-        parts.fold_lines(record.TITLE, record.write_record(finding, hosts))
+        parts.fold_lines(facts.TITLE, facts.write_record(finding, hosts))
         return said | self._fill_rest(said["to_do"], parts) | {
-            "origin": record.write_origin(finding, hosts) if limits.origin else "",
+            "origin": facts.write_origin(finding, hosts) if limits.origin else "",
             "failed": failed,
             "evidence": quotes,
             "small": small,
@@ -290,9 +290,9 @@ class Layout:
     def _fill_rest(self, to_do: str, parts: Parts) -> dict[str, object]:
         finding, offers, hosts = self.finding, self.offers, self.hosts
         stopped = say_why_stopped(self.outcome, self.subject, MAX_REASON)
-        doubts = stopped, finding.doubt, record.write_doubt(finding, hosts)
+        doubts = stopped, finding.doubt, facts.write_doubt(finding, hosts)
         advice = parts.get_folded(_TO_DO)
-        fixes = changes.write_diff_links(offers, advice)
+        fixes = facts.write_diff_links(offers, advice)
         whose = " in the model's view" if self._is_overruled else ""
         is_cause_folded = bool(parts.get_folded("Cause"))
         return {
@@ -302,7 +302,7 @@ class Layout:
             "whose": whose or (", perhaps" if finding.doubt else ""),
             "to_do": _end_sentence(to_do) if fixes else to_do,
             "fixes": fixes,
-            "more": changes.say_what_is_folded(
+            "more": facts.say_what_is_folded(
                 to_do, advice, finding.details, is_cause_folded, bool(offers.text)
             ),
             "advised": whose if not self._other_advice else "",

@@ -6,39 +6,69 @@ shapes of tokens are removed here once more, value by value, and a part of the b
 a secret all the same is refused when it is posted (`finish_body`).
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import product
 
 from worker.answer.failed_jobs import cut_names
-from worker.answer.note.footer import Footer, list_folded_lines, write_small_print
 from worker.answer.note.layout import HEADLINES, Layout
 from worker.answer.note.note_parts import (
     MAX_BRIEF,
+    MAX_NAME,
+    MAX_REASON,
     MAX_SECTION,
     Hosts,
     Parts,
     clean_line,
-    fit_body,
     remove_tokens,
     render_template,
     say_why_stopped,
     write_answer_parts,
-    write_job_line,
     write_reason,
-    write_sentence,
 )
-from worker.answer.note.older_note import fold_earlier, write_waiting
+from worker.answer.note.older_note import fold_earlier, write_run_again
 from worker.answer.proof import ReplyPart
 from worker.conversation.context import Outcome, Subject
+from worker.conversation.digest import Digest
 from worker.conversation.messages import ToolCall
-from worker.safety.code import write_code_block, write_code_line
 from worker.safety.lint import MAX_LINES, count_visible_lines
-from worker.safety.marker import Marker
-from worker.safety.neutralise import is_link_allowed
+from worker.safety.markdown import Marker, write_code_block, write_code_line
+from worker.safety.neutralise import is_link_allowed, is_plain_url
+from worker.safety.redacted_values import Counts, count_all, describe_counts, group_by_document
 from worker.safety.untrusted import one_line, parse_object
 from worker.verdict.finding import FailedJob, Finding, Unproven
 from worker.verdict.jobs import Group, Hit
+
+MAX_BODY = 60_000
+"""The most characters of a body; GitLab accepts a million."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """How a turn went."""
+
+    model: str
+    cost_usd: float | None
+    """None if a price is unknown."""
+    missing_sources: tuple[str, ...] = ()
+    """The sources that gave nothing, each with the reason."""
+    replaced_model: str = ""
+    """The model that did not answer, if another one took over the turn."""
+    found_by: str = ""
+    """Who found it if no model was asked: "rule" or "known"."""
+    redaction_counts: Counts = ()
+    page: str = ""
+    """The URL of the session's page, if there is one."""
+    tier: str = ""
+    """The model's tier with its level; "" without tiers."""
+    models: tuple[str, ...] = ()
+    """For each model how often it was asked, and why the model changed."""
+    digest: Digest | None = None
+    """What a turn had looked at when a limit ended it."""
+    takes_replies: bool = True
+    """The note is in GitLab, where it can be answered."""
 
 
 def write_placeholder(
@@ -52,11 +82,15 @@ def write_placeholder(
 ) -> str:
     """Return the note's body while the turn runs; `progress` and the `earlier` note, of a failure
     that has come again or is looked at again `on_request`, are harmless already."""
+    again = (
+        f"{write_run_again(subject)} Sandpiper is finding out why; the finding will replace this "
+        "note."
+    )
     body = render_template(
         "placeholder",
         marker=marker.text(),
         resumed=resumed,
-        again=write_waiting(subject) if earlier and not on_request else "",
+        again=again if earlier and not on_request else "",
         progress=progress,
         pipeline=subject.pipeline_id,
         commit=write_code_line(subject.sha[:8]) or "the newest commit",
@@ -75,7 +109,7 @@ def write_finding(marker: Marker, layout: Layout, footer: Footer) -> str:
     values, parts = layout.lay_out(small)
     for title, folded in list_folded_lines(footer, small):
         parts.fold_lines(title, folded)
-    return fit_body(
+    return _fit_body(
         lambda size: render_template(
             "finding", marker=marker.text(), details=parts.render_folded(size), **values
         )
@@ -92,25 +126,26 @@ def write_answer(
 ) -> str:
     """Return a reply: text, proven quotes, and the places of those that could not be proven."""
     unproven = sum(isinstance(part, Unproven) for part in parts)
-    small = write_small_print(footer, unproven) if footer else ""
-    return fit_body(
+    foot = _write_foot(footer, unproven)
+    return _fit_body(
         lambda room: render_template(
             "answer",
             marker=marker.text(),
             stopped=say_why_stopped(outcome, subject),
             text=write_answer_parts(parts, hosts, room) or "(The model gave no answer.)",
-            rest=_fold_rest(footer, small) if footer else "",
-            small=small,
+            **foot,
         )
     )
 
 
-def _fold_rest(footer: Footer, small_print: str) -> str:
-    """Return what the small print has no room for, to be folded under a note without details."""
-    parts = Parts(frozenset(), 0)
-    for title, lines in list_folded_lines(footer, small_print):
+def _write_foot(footer: Footer | None, unproven: int) -> dict[str, str]:
+    """Return the small print, and what it has no room for, folded under a note without details."""
+    if footer is None:
+        return {"small": "", "rest": ""}
+    small, parts = write_small_print(footer, unproven), Parts(frozenset(), 0)
+    for title, lines in list_folded_lines(footer, small):
         parts.fold_lines(title, lines)
-    return parts.render_folded(MAX_SECTION)
+    return {"small": small, "rest": parts.render_folded(MAX_SECTION)}
 
 
 def write_failure(
@@ -126,25 +161,48 @@ def write_failure(
     `jobs` are the failed jobs found without a model: a partial result is better than none. `hosts`
     are the places that links to them may lead to.
     """
-    small = write_small_print(footer, 0) if footer else ""
+    foot = _write_foot(footer, 0)
+    excerpts = [
+        (_write_job(job, hosts), write_code_block(remove_tokens(job.excerpt))) for job in jobs
+    ]
     for most, limit in ((5, MAX_BRIEF), (3, 240), (2, 240), (1, 160)):
         body = render_template(
             "failure",
             marker=marker.text(),
-            jobs=[
-                (write_job_line(job, hosts), write_code_block(remove_tokens(job.excerpt)))
-                for job in jobs
-            ],
+            jobs=excerpts,
             most=most,
             headline="No analysis this time." if marker.turn == 0 else "No answer this time.",
-            reason=write_sentence(write_reason(reason, subject, limit)),
+            reason=_write_sentence(write_reason(reason, subject, limit)),
             takes_replies=footer is None or footer.takes_replies,
-            rest=_fold_rest(footer, small) if footer else "",
-            small=small,
+            **foot,
         )
         if count_visible_lines(body) <= MAX_LINES:
             break
     return body
+
+
+def _fit_body(render: Callable[[int], str]) -> str:
+    """Return the body with as much of its long texts as fits in `MAX_BODY`."""
+    room = MAX_BODY // 2
+    while len(body := render(room)) > MAX_BODY and room > 100:
+        room //= 2
+    return body
+
+
+def _write_sentence(text: str) -> str:
+    # Only words are capitalised: "X86-64" would be a reference to an issue.
+    if text[1:2].islower() or text[1:2] == " ":
+        text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?", "…")) else text + "."
+
+
+def _write_job(job: FailedJob, hosts: Hosts) -> str:
+    name = f"job {job.job_id}" if job.job_id else "its page"
+    linked = f"[{name}]({job.url})" if is_link_allowed(job.url, hosts) else name * bool(job.job_id)
+    where = f" ({linked})" if linked else ""
+    reason = write_code_line(one_line(remove_tokens(job.reason), MAX_REASON))
+    why = f": {reason}" if job.reason else ""
+    return f"{write_code_line(cut_names(remove_tokens(job.name), MAX_NAME))}{where}{why}"
 
 
 # ---------------------------------------------------------------------------------- known failures
@@ -158,15 +216,21 @@ def write_known_failure(
 ) -> str:
     """Return the note on the known errors of `groups`, which all have the verdict of `found`."""
     for most, limit in _CUTS:
+        known = [
+            (
+                clean_line(cut_names(group.job_names, min(limit, 160)), frozenset()),
+                _describe_hit(group.hit, hosts),
+                clean_line(group.hit.cause, hosts, limit),
+                clean_line(group.hit.to_do, hosts, limit),
+            )
+            for group in groups[:most]
+            if group.hit
+        ]
         body = render_template(
             "known",
             marker=marker.text(),
             verdict=HEADLINES[found.verdict],
-            known=[
-                _describe_group(group, group.hit, hosts, limit)
-                for group in groups[:most]
-                if group.hit
-            ],
+            known=known,
             more=max(0, len(groups) - most),
             small=write_small_print(footer, 0),
         )
@@ -175,39 +239,21 @@ def write_known_failure(
     return body
 
 
-def _describe_group(group: Group, hit: Hit, hosts: Hosts, limit: int) -> tuple[str, str, str, str]:
-    """Return the jobs, where their error was seen, its cause, and what to do; texts are cut at
-    `limit` characters."""
-    failed = clean_line(cut_names(group.job_names, min(limit, 160)), frozenset())
-    return (
-        failed,
-        _describe_hit(hit, hosts),
-        clean_line(hit.cause, hosts, limit),
-        clean_line(hit.to_do, hosts, limit),
-    )
-
-
 def _describe_hit(hit: Hit, hosts: Hosts) -> str:
+    """Return where the error was seen."""
     times = "once" if hit.count == 1 else f"{hit.count} times"
     plural = "s" if len(hit.others) > 1 else ""
     where = f" in {len(hit.others)} other merge request{plural}" if hit.others else ""
-    ended = (
-        f"; the last time {clean_line(hit.resolution, frozenset(), 100)}" if hit.resolution else ""
-    )
+    resolution = clean_line(hit.resolution, frozenset(), 100)
+    ended = f"; the last time {resolution}" if hit.resolution else ""
     # A link to another merge request would leave a mention there; in code it leaves none.
-    link = (
-        f"[the job explained]({hit.job_url})"
-        if is_link_allowed(hit.job_url, hosts)
-        else "explained"
-    )
-    return f"seen {times} since {_write_day(hit.first)}{where}, {link} on `!{hit.mr_iid}`{ended}"
-
-
-def _write_day(at: float) -> str:
+    is_linked = is_link_allowed(hit.job_url, hosts)
+    link = f"[the job explained]({hit.job_url})" if is_linked else "explained"
     try:
-        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
+        day = datetime.fromtimestamp(hit.first, UTC).strftime("%Y-%m-%d")
     except (OverflowError, OSError, ValueError):
-        return "an unknown day"
+        day = "an unknown day"
+    return f"seen {times} since {day}{where}, {link} on `!{hit.mr_iid}`{ended}"
 
 
 # ---------------------------------------------------------------------------------------- progress
@@ -231,28 +277,122 @@ class Progress:
 
 def write_progress(seen: Progress, seconds: float, redact: Callable[[str], str]) -> str:
     """Return the line as Markdown; `seconds` is how long the turn has taken."""
-    parts = [f"Iteration {seen.iteration} of at most {seen.most}"]
-    parts += [_describe_calls(seen.calls, redact)] if seen.calls else ["the model is thinking"]
-    return " · ".join([*parts, _write_duration(seconds)])
+    minutes, rest = divmod(int(seconds), 60)
+    doing = _describe_calls(seen.calls, redact) if seen.calls else "the model is thinking"
+    duration = f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"Iteration {seen.iteration} of at most {seen.most} · {doing} · {duration}"
 
 
 def _describe_calls(calls: Sequence[ToolCall], redact: Callable[[str], str]) -> str:
-    name, target = write_code_line(calls[0].name), _find_target(calls[0], redact)
-    more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
-    return f"looking at {name}{': ' + target if target else ''}{more}"
-
-
-def _find_target(call: ToolCall, redact: Callable[[str], str]) -> str:
-    """Return the first argument of `_TARGETS` that the call has, as code."""
-    arguments = parse_object(call.arguments)
+    arguments = parse_object(calls[0].arguments)
     named = [arguments[name] for name in _TARGETS if isinstance(arguments.get(name), str | int)]
-    return (
-        write_code_line(one_line(remove_tokens(redact(str(named[0]))), _MAX_TARGET))
-        if named
-        else ""
-    )
+    shown = [one_line(remove_tokens(redact(str(each))), _MAX_TARGET) for each in named[:1]]
+    target = "".join(f": {code}" for code in map(write_code_line, shown) if code)
+    more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
+    return f"looking at {write_code_line(calls[0].name)}{target}{more}"
 
 
-def _write_duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+# ------------------------------------------------------------------------------------- small print
+
+MAX_VISIBLE = 139
+"""Characters of the small print that a reader sees."""
+
+_MAX_MODEL = 32
+MOST_TOLD = 8
+"""Lines under one title."""
+
+
+_WITHOUT = {
+    "rule": "Found by rule, no model was asked",
+    "known": "Known failure, no model was asked",
+}
+_SIGNATURE = re.compile(r"sig=\d{1,12}\.[0-9a-f]{16,128}", re.ASCII)
+
+
+def write_small_print(footer: Footer, unproven: int) -> str:
+    """Return one line of less than 140 visible characters; shorter forms are used as needed."""
+    without = _WITHOUT.get(footer.found_by)
+    # "$12" would link to a snippet.
+    cost = footer.cost_usd
+    price = "cost unknown" if cost is None else f"{cost:.{4 if 0 < cost < 0.01 else 2}f} USD"
+    rest = [] if without or (cost is not None and len(price) > 11) else [price]
+    if unproven:
+        quotes = "1 quote" if unproven == 1 else f"{min(unproven, 99)} quotes"
+        rest.append(f"{quotes} could not be proven")
+    address, _, query = footer.page.partition("?")
+    is_signed = is_plain_url(address) and _SIGNATURE.fullmatch(query)
+    last = [f"[Session]({footer.page})"] if is_signed else []
+    # Markdown has at least as many characters as are visible; only the link's URL is hidden.
+    hidden = sum(len(link) - len("Session") for link in last)
+    if footer.takes_replies:
+        last.append("Reply `/sandpiper analyze` to ask a model" if without else "Reply to ask more")
+    models = [without] if without else _name_models(footer)
+    for who, masked in product(models, _write_masked(footer.redaction_counts)):
+        line = " · ".join([*filter(None, (who, *rest, masked)), *last])
+        if len(line) - hidden <= MAX_VISIBLE:
+            break
+    return line
+
+
+def list_folded_lines(footer: Footer, small_print: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield titles and the lines to fold under them: what the `small_print` has no room for."""
+    if footer.digest:
+        title = clean_line(footer.digest.title, frozenset(), 80)
+        yield title, _clean_lines(footer.digest.lines)
+    if footer.missing_sources:
+        shown = _clean_lines(footer.missing_sources[:MOST_TOLD])
+        yield "Not available", _cut_lines([*shown, *footer.missing_sources[MOST_TOLD:]])
+    masked = [_write_masked_in(*each) for each in group_by_document(footer.redaction_counts)]
+    if len(masked) > 1 or any(each not in small_print for each in masked):
+        yield "Masked before it was read", _cut_lines(masked)
+    models = _clean_lines(footer.models)
+    if footer.replaced_model and _name_both_models(footer) not in small_print:
+        models.append(_name_both_models(footer))
+    if models:
+        yield "Models", _cut_lines(models)
+
+
+def _clean_lines(lines: Sequence[str]) -> list[str]:
+    return [clean_line(line, frozenset(), 300) for line in lines]
+
+
+def _cut_lines(lines: list[str]) -> list[str]:
+    more = len(lines) - MOST_TOLD
+    return [*lines[:MOST_TOLD], *([f"{more} more"] if more > 0 else [])]
+
+
+def _name_models(footer: Footer) -> list[str]:
+    """Return forms of the model's name, the longest first: with the replaced model or the tier."""
+    name = _shorten_name(footer.model) or "no model"
+    longer = f"{name} ({footer.tier})" if footer.tier else name
+    return [_name_both_models(footer) if footer.replaced_model else longer, name]
+
+
+def _name_both_models(footer: Footer) -> str:
+    model = _shorten_name(footer.model) or "no model"
+    return f"{model} ({_shorten_name(footer.replaced_model)} did not answer)"
+
+
+def _shorten_name(model: str) -> str:
+    # Without its provider; a backtick would need more of them around it.
+    name = " ".join(model.split()).rpartition("/")[2].replace("`", "'")
+    return write_code_line(name if len(name) <= _MAX_MODEL else f"{name[: _MAX_MODEL - 1]}…")
+
+
+def _write_masked(found: Counts) -> list[str]:
+    """Return forms of what was masked in job logs, the longest first; a single log is named.
+
+    What was masked in the sources, such as a password of a test's database, is told in the details.
+    """
+    found = tuple(each for each in found if each[-1].startswith("the log of job "))
+    if not found:
+        return [""]
+    documents = group_by_document(found)
+    named = [_write_masked_in(*documents[0])] if len(documents) == 1 else []
+    number = count_all(found)
+    return [*named, "1 value masked" if number == 1 else f"{min(number, 9999)} values masked"]
+
+
+def _write_masked_in(document: str, found: Counts) -> str:
+    where = f" in {clean_line(document, frozenset(), 100)}" if document else ""
+    return f"{describe_counts(found)} masked{where}"

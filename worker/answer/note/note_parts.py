@@ -7,20 +7,19 @@ from itertools import accumulate
 
 import jinja2
 
-from worker.answer.failed_jobs import Detail, FailedLine, cut_names
+from worker.answer.failed_jobs import Detail, FailedLine
 from worker.answer.note import fit
 from worker.answer.note.older_note import make_pipeline_url
 from worker.answer.note.quotes import cut_line, squeeze_blanks, squeeze_line, squeeze_paths
 from worker.answer.proof import ReplyPart
 from worker.conversation.answer_text import find_fenced_lines
 from worker.conversation.context import Outcome, Status, Subject
-from worker.safety.code import write_code_block, write_code_line
+from worker.safety.markdown import write_code_block, write_code_line
 from worker.safety.neutralise import is_link_allowed, is_plain_url, neutralise, neutralise_line
 from worker.safety.redact import Redactor
-from worker.safety.untrusted import one_line, visible
+from worker.safety.untrusted import visible
 from worker.verdict.finding import (
     Evidence,
-    FailedJob,
     JobArtifact,
     JobLog,
     Place,
@@ -160,14 +159,6 @@ def clean_line(text: str, hosts: Hosts, limit: int = MAX_BRIEF) -> str:
     return neutralise_line(remove_tokens(text), hosts, limit)
 
 
-def write_sentence(text: str) -> str:
-    """Return `text`, which is harmless already, as a sentence. Only words are capitalised:
-    "X86-64" would be a reference to an issue."""
-    if text[1:2].islower() or text[1:2] == " ":
-        text = text[:1].upper() + text[1:]
-    return text if text.endswith((".", "!", "?", "…")) else text + "."
-
-
 @lru_cache(_REMEMBERED)
 def write_quote(evidence: Evidence, hosts: Hosts, column: int = 2) -> str:
     """Return a proven quote as the text of a list item that begins in `column`; a place outside
@@ -295,32 +286,7 @@ def _cut_text(text: str) -> str:
     return text if len(text) <= _MAX_QUOTE else text[: _MAX_QUOTE - 1] + "…"
 
 
-def write_job_line(job: FailedJob, hosts: Hosts) -> str:
-    name = f"job {job.job_id}" if job.job_id else "its page"
-    linked = (
-        f"[{name}]({job.url})" if is_link_allowed(job.url, hosts) else name if job.job_id else ""
-    )
-    why = (
-        f": {write_code_line(one_line(remove_tokens(job.reason), MAX_REASON))}"
-        if job.reason
-        else ""
-    )
-    where = f" ({linked})" if linked else ""
-    return f"{write_code_line(cut_names(remove_tokens(job.name), MAX_NAME))}{where}{why}"
-
-
 # --------------------------------------------------------------------------------------- templates
-
-MAX_BODY = 60_000
-"""The most characters of a body; GitLab accepts a million."""
-
-
-def fit_body(render: Callable[[int], str]) -> str:
-    """Return the body with as much of its long texts as fits in `MAX_BODY`."""
-    room = MAX_BODY // 2
-    while len(body := render(room)) > MAX_BODY and room > 100:
-        room //= 2
-    return body
 
 
 @cache

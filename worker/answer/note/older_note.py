@@ -7,7 +7,7 @@ found before lies folded below.
 
 from worker.conversation.context import Subject
 from worker.safety.lint import MAX_SIZE
-from worker.safety.marker import Marker, find_marker
+from worker.safety.markdown import Marker, find_marker
 from worker.safety.neutralise import is_plain_url
 
 _SUPERSEDED, _FIXED, _AGAIN = "**Superseded by ", "**Fixed by ", "**Passed when run again: "
@@ -120,14 +120,6 @@ _FOLD = "<details>"
 def write_run_again(subject: Subject) -> str:
     """Return the line above what is found on the pipeline of `subject`."""
     return f"**Run again:** failed in another way in {_link_pipeline(subject)}."
-
-
-def write_waiting(subject: Subject) -> str:
-    """Return what stands in the note until that is found."""
-    return (
-        f"{write_run_again(subject)} Sandpiper is finding out why; the finding will replace this "
-        "note."
-    )
 
 
 def fold_earlier(body: str, earlier: str) -> str:

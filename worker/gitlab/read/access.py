@@ -46,17 +46,15 @@ class Binding:
         """Return the merge request's target branch. Raises SourceError."""
         return self._get_merge_request().target_branch
 
-    def describe_merge_result(self, ref: str) -> str:
-        """Say what a pipeline of merged results ran on, and what to read in its place.
-
-        `ref` is the pipeline's; "" for a pipeline of any other kind. Raises SourceError.
-        """
-        if not wire.is_merge_result(ref):
+    def describe_merge_result(self, pipeline: wire.Pipeline) -> str:
+        """Say what a pipeline of merged results ran on, and what to read in its place; "" for a
+        pipeline of any other kind. Raises SourceError."""
+        if not pipeline.is_merge_result:
             return ""
         mr = self._get_merge_request()
         return (
-            f"the pipeline ran on {ref}, a merge with the target branch that GitLab made for it "
-            "and may not have any more; where its commit cannot be read, read with "
+            f"the pipeline ran on {pipeline.ref}, a merge with the target branch that GitLab made "
+            "for it and may not have any more; where its commit cannot be read, read with "
             f"ref={mr.sha} (head_sha, the change's newest commit) or ref={mr.target_branch}"
         )
 
@@ -103,10 +101,16 @@ class Binding:
         subject = self._subject
         if len(ref) >= _SHORT_ID and subject.sha.startswith(ref):
             return True
-        mr = self._get_merge_request()
-        if ref == mr.source_branch:
+        if ref == self._get_merge_request().source_branch:
             return True
-        return len(ref) >= _SHORT_ID and any(each.startswith(ref) for each in self._list_commits())
+        if len(ref) < _SHORT_ID:
+            return False
+        with self._lock:
+            if self._commits is None:
+                path, what = f"{self._make_path()}/commits", "the merge request's commits"
+                listed = self._client.many(path, wire.Commit, what, pages=_MR_PAGES)
+                self._commits = tuple(each.id for each in listed.items)
+            return any(each.startswith(ref) for each in self._commits)
 
     def has_name(self, name: str) -> bool:
         """Whether an own pipeline has a job of this name, as far as its jobs were listed.
@@ -122,8 +126,6 @@ class Binding:
         """
         names = self._get_known_names()
         return name in names or any(name == parse_dimensions(each).get("group") for each in names)
-
-    # ------------------------------------------------------------------------------------- private
 
     def _is_plainly_own(self, project_id: int, pipeline: wire.Pipeline) -> bool:
         """Whether it is an own pipeline, as far as that is known without asking GitLab.
@@ -149,21 +151,18 @@ class Binding:
         run = (project_id, pipeline.ref, pipeline.sha)
         with self._lock:
             if run not in self._runs and pipeline.id > self._newest:
-                self._ask_for_list(pipeline.id)
+                mr, path = self._get_merge_request(), f"{self._make_path()}/pipelines"
+                what = "the merge request's pipelines"
+                listed = self._client.many(path, wire.Pipeline, what, pages=_MR_PAGES).items
+                source = mr.source_project_id or 0
+                for each in listed:
+                    self._own.add(each.id)
+                    self._runs.add((each.project_id, each.ref, each.sha))
+                    self._runs.add((source, mr.source_branch, each.sha))
+                self._newest = max(pipeline.id, *(each.id for each in listed), 0)
             if run in self._runs:
                 self._own.add(pipeline.id)
             return pipeline.id in self._own
-
-    def _ask_for_list(self, asked_for: int) -> None:
-        mr, path = self._get_merge_request(), f"{self._make_path()}/pipelines"
-        what = "the merge request's pipelines"
-        listed = self._client.many(path, wire.Pipeline, what, pages=_MR_PAGES).items
-        source = mr.source_project_id or 0
-        for each in listed:
-            self._own.add(each.id)
-            self._runs.add((each.project_id, each.ref, each.sha))
-            self._runs.add((source, mr.source_branch, each.sha))
-        self._newest = max(asked_for, *(each.id for each in listed), 0)
 
     def _get_known_names(self) -> frozenset[str]:
         with self._lock:
@@ -182,20 +181,8 @@ class Binding:
                 self._mr = self._client.one(self._make_path(), wire.MergeRequest, what)
             return self._mr
 
-    def _list_commits(self) -> tuple[str, ...]:
-        with self._lock:
-            if self._commits is None:
-                path, what = f"{self._make_path()}/commits", "the merge request's commits"
-                listed = self._client.many(path, wire.Commit, what, pages=_MR_PAGES)
-                self._commits = tuple(each.id for each in listed.items)
-            return self._commits
-
     def _make_path(self) -> str:
         return f"/projects/{self._subject.project_id}/merge_requests/{self._subject.mr_iid}"
-
-
-_UNKNOWN = ("", False, "", "", "")
-"""The access of a project that the token does not see: it counts as private."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +208,13 @@ def find_audience(client: ReadClient, subject: Subject) -> Audience:
     what = "the merge request's project"
     target = client.one(f"/projects/{subject.project_id}", wire.Project, what).access
     is_fork = subject.pipeline_project_id != subject.project_id
-    ran_in = _read_fork(client, subject) if is_fork else target
+    ran_in = target
+    if is_fork:
+        number, what = subject.pipeline_project_id, "the project the pipeline ran in"
+        try:
+            ran_in = client.one(f"/projects/{number}", wire.Project, what).access
+        except NotFound:  # what the token does not see counts as private
+            ran_in = Access(number, "", False, "", "", "")
     fork_logs = ran_in.log_readers
     if is_fork and fork_logs.level is Level.MEMBERS:
         fork_logs = target.members
@@ -229,11 +222,3 @@ def find_audience(client: ReadClient, subject: Subject) -> Audience:
     internal = not (target.log_readers.include(readers) and fork_logs.include(readers))
     readers = target.members if internal else readers
     return Audience(readers, internal, not is_fork or ran_in.code_readers.include(readers))
-
-
-def _read_fork(client: ReadClient, subject: Subject) -> Access:
-    number, what = subject.pipeline_project_id, "the project the pipeline ran in"
-    try:
-        return client.one(f"/projects/{number}", wire.Project, what).access
-    except NotFound:
-        return Access(number, *_UNKNOWN)

@@ -24,7 +24,6 @@ from worker.gitlab.client import (
     explain_failure,
     read_chunks,
     read_date,
-    require_media,
 )
 from worker.gitlab.read import wire
 from worker.gitlab.read.downloads import Downloads
@@ -95,9 +94,8 @@ class ReadClient:
     """GitLab's REST API through the read token. Only GET requests; safe to share between threads.
 
     With the token it follows only the redirect of a renamed project to its id. In error
-    messages, `what` names the thing asked for. Downloads may come from `download_hosts`,
-    besides GitLab's own host and public ones. `trigger_job_names` are what GitLab's versions call
-    the list of trigger jobs, the one of this GitLab first, once it is known; copies share it.
+    messages, `what` names the thing asked for. Downloads may come from `download_hosts`, besides
+    GitLab's own host and public ones.
     """
 
     def __init__(
@@ -118,7 +116,9 @@ class ReadClient:
         self._retries = retries
         self._deadline = deadline
         self._dates = list[tuple[float, float]]()
-        self.trigger_job_names = ["trigger_jobs", "bridges"]
+        # What GitLab's versions (19.2 and later, earlier) call the list of trigger jobs, that of
+        # this GitLab first once it is known. Copies of this client share it.
+        self._trigger_job_names = ["trigger_jobs", "bridges"]
 
     def with_deadline(self, deadline: float) -> "ReadClient":
         """Return a copy that requests and streams nothing after `deadline` (monotonic)."""
@@ -184,7 +184,7 @@ class ReadClient:
     def blob(self, path: str, what: str, cap: int, query: Query | None = None) -> Blob:
         """Read the bytes at `path`; of more than `cap` bytes, the two ends. Raises SourceError."""
         with self._translate_errors(what), self._get(path, query or {}) as response:
-            require_media(response, path)
+            _refuse_page(response, path)
             return keep_ends(read_chunks(response), cap)
 
     def stream(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
@@ -194,7 +194,7 @@ class ReadClient:
         """
         size = 0
         with self._translate_errors(what), self._download(path, query or {}) as response:
-            require_media(response, path)
+            _refuse_page(response, path)
             for chunk in read_chunks(response):
                 size += len(chunk)
                 if size > cap:
@@ -203,20 +203,42 @@ class ReadClient:
                     raise TooMuch("still sending when the time for it was over")
                 yield chunk
 
+    def list_trigger_jobs(self, pipeline: str, what: str) -> Listing[wire.Bridge]:
+        """Return the trigger jobs of the pipeline at the path `pipeline`. Raises SourceError."""
+        first, second = self._trigger_job_names
+        try:
+            return self.many(f"{pipeline}/{first}", wire.Bridge, what)
+        except NotFound:
+            found = self.many(f"{pipeline}/{second}", wire.Bridge, what)
+        self._trigger_job_names[:] = second, first
+        return found
+
+    def list_branch_pipelines(
+        self, project: str, branch: str, what: str, most: int, query: Query | None = None
+    ) -> Listing[wire.Pipeline]:
+        """Return a branch's newest pipelines, at most `most`. Raises SourceError.
+
+        GitLab also lists those of the merge requests whose source branch it is, which are not the
+        branch's: they run by other rules, and on other commits. Where there are very many of them,
+        fewer are returned.
+        """
+        path, asked = f"{project}/pipelines", {**(query or {}), "ref": branch}
+        found: list[wire.Pipeline] = []
+        for number in range(1, _MOST_PAGES + 1):
+            page = self.page(path, wire.Pipeline, what, number, most, asked)
+            found += [each for each in page.items if not wire.OF_MR.match(each.ref)]
+            if len(found) >= most or not page.more:
+                break
+        return Listing(tuple(found[:most]), page.more or len(found) > most)
+
     def _get(self, path: str, query: Query) -> requests.Response:
         try:
             return self._request(path, query)
         except requests.TooManyRedirects as error:
-            present = self._find_present_path(path, _get_target(error))
-            if not present:
+            renamed, named = self._renamed.match(_get_target(error)), _PROJECT.match(path)
+            if not renamed or not named:  # not from the project's former path to its id
                 raise
-        return self._request(present, query)
-
-    def _find_present_path(self, path: str, target: str) -> str:
-        """Return `path` with the project's id if GitLab redirects from the project's former path;
-        "" for any other redirect."""
-        found, named = self._renamed.match(target), _PROJECT.match(path)
-        return f"/projects/{found[1]}{path[named.end() :]}" if found and named else ""
+        return self._request(f"/projects/{renamed[1]}{path[named.end() :]}", query)
 
     def _request(self, path: str, query: Query) -> requests.Response:
         if self._is_past_deadline():
@@ -252,7 +274,11 @@ class ReadClient:
             yield
         except FOREIGN as error:
             failure = explain_failure(error, what, "read", self.connections.url)
-            raise _choose_kind(failure.status, error)(
+            kind: type[SourceError] = SourceError
+            if failure.status == 404:
+                named = (each for text, each in _MESSAGES.items() if text in str(error))
+                kind = next(named, NotFound)
+            raise kind(
                 failure.text, transient=failure.transient, doubtful=failure.doubtful
             ) from error
 
@@ -264,11 +290,15 @@ def _get_target(error: requests.TooManyRedirects) -> str:
     return error.response.headers.get("location", "") if error.response is not None else ""
 
 
-def _choose_kind(status: int, error: Exception) -> type[SourceError]:
-    if status != 404:
-        return SourceError
-    kinds = (kind for text, kind in _MESSAGES.items() if text in str(error))
-    return next(kinds, NotFound)
+def _refuse_page(response: requests.Response, path: str) -> None:
+    """Raise GitlabParsingError for a page that came in place of a file's bytes.
+
+    GitLab sends logs and files as plain text, and as pages only what lies in artifacts.
+    """
+    media = response.headers.get("Content-Type", "")
+    if media.startswith("text/html") and "/artifacts/" not in path:
+        response.close()
+        raise GitlabParsingError("a page came")
 
 
 def _parse_answer(model: type[T], value: Any, what: str) -> T:
@@ -308,42 +338,3 @@ def ask_in_turn(places: Sequence[P], ask: Callable[[P], A]) -> A:
         with suppress(NotFound):
             return ask(place)
     return ask(last)
-
-
-def list_trigger_jobs(client: ReadClient, pipeline: str, what: str) -> Listing[wire.Bridge]:
-    """Return the trigger jobs of the pipeline at the path `pipeline`. Raises SourceError.
-
-    From 19.2 on they are at `trigger_jobs`, before at `bridges`, which is to go: the one that has
-    answered last is asked first.
-    """
-    first, second = client.trigger_job_names
-    try:
-        return client.many(f"{pipeline}/{first}", wire.Bridge, what)
-    except NotFound:
-        found = client.many(f"{pipeline}/{second}", wire.Bridge, what)
-    client.trigger_job_names[:] = second, first
-    return found
-
-
-def list_branch_pipelines(
-    client: ReadClient,
-    project: str,
-    branch: str,
-    what: str,
-    most: int,
-    query: Mapping[str, str] | None = None,
-) -> Listing[wire.Pipeline]:
-    """Return a branch's newest pipelines, at most `most`. Raises SourceError.
-
-    GitLab also lists those of the merge requests whose source branch it is, which are not the
-    branch's: they run by other rules, and on other commits. Where there are very many of them,
-    fewer are returned.
-    """
-    path, asked = f"{project}/pipelines", {**(query or {}), "ref": branch}
-    found: list[wire.Pipeline] = []
-    for number in range(1, _MOST_PAGES + 1):
-        page = client.page(path, wire.Pipeline, what, number, most, asked)
-        found += [each for each in page.items if not wire.OF_MR.match(each.ref)]
-        if len(found) >= most or not page.more:
-            break
-    return Listing(tuple(found[:most]), page.more or len(found) > most)

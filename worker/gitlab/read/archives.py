@@ -6,13 +6,13 @@ from urllib.parse import quote
 from pydantic import Field
 
 from worker.errors import SourceError
-from worker.gitlab.read import unpacking, wire
+from worker.gitlab.read import wire
 from worker.gitlab.read.api import NotFound
 from worker.gitlab.read.base import OfJob, RawDocument, Ref, SourceDef, present
 from worker.gitlab.read.redactions import Packed
-from worker.gitlab.read.repository import check_path, join_ends
+from worker.gitlab.read.repository import check_folder, check_path, join_ends
 from worker.gitlab.read.session_reader import Reader
-from worker.gitlab.read.unpacking import read_tar
+from worker.gitlab.read.unpacking import read_tar, read_zip
 from worker.tools.arguments import Arguments
 
 _MAX_ZIP = 256 * 1024 * 1024
@@ -21,15 +21,11 @@ MAX_LISTED = 5000
 _ARTIFACT_SECONDS = 120.0
 
 
-class ArtifactsUnder(OfJob):
-    """Of which job, and which of them."""
-
+class _Artifacts(OfJob):
     folder: str = Field(default="", max_length=1000, description="Default: all.")
 
 
-class Artifact(OfJob):
-    """Which file."""
-
+class _Artifact(OfJob):
     path: str = Field(min_length=1, max_length=1000, description="Like build/test.log.")
 
 
@@ -51,7 +47,7 @@ def _list_artifacts(args: OfJob, reader: Reader) -> RawDocument:
     return RawDocument(content | {"files": files}, "; ".join(missing))
 
 
-def _read_artifact(args: Artifact, reader: Reader) -> RawDocument:
+def _read_artifact(args: _Artifact, reader: Reader) -> RawDocument:
     """Return one file; of a large one, only its start and end."""
     name = check_path(args.path)
     path, job = _read_job(args.job_id, reader)
@@ -67,16 +63,17 @@ def _read_artifact(args: Artifact, reader: Reader) -> RawDocument:
     return join_ends(blob)
 
 
-def _read_artifacts(args: ArtifactsUnder, reader: Reader) -> RawDocument:
+def _read_artifacts(args: _Artifacts, reader: Reader) -> RawDocument:
     """Return the files as one tar.gz that is streamed from GitLab into the sandbox."""
     path, job = _read_job(args.job_id, reader)
     if not _has_archive(job):
         raise SourceError(f"job {job.id} ({job.name}) has no artifacts{_explain_gone(job)}")
-    folder = check_path(args.folder.strip("/")) + "/" if args.folder.strip("/") else ""
+    folder = check_folder(args.folder)
+    start = f"{folder}/" if folder else ""
 
     def files() -> Iterator[Packed]:
         found = _read_members(path, job, reader)
-        return (each for each in found if each.name.startswith(folder))
+        return (each for each in found if each.name.startswith(start))
 
     text = f"A tar.gz of the artifacts of job {job.id} ({job.name}). Unpack it: tar -xzf FILE\n"
     return RawDocument(text, files=files)
@@ -94,9 +91,7 @@ def _has_archive(job: wire.Job) -> bool:
 def _read_members(path: str, job: wire.Job, reader: Reader) -> Iterator[Packed]:
     what = f"the artifacts of job {job.id}"
     try:
-        yield from unpacking.read_zip(
-            reader.client.stream(f"{path}/artifacts", what, _MAX_ZIP), what
-        )
+        yield from read_zip(reader.client.stream(f"{path}/artifacts", what, _MAX_ZIP), what)
     except NotFound as error:
         raise SourceError(f"{error}{_explain_gone(job)}") from error
 
@@ -120,7 +115,7 @@ LIST_ARTIFACTS = SourceDef(
 ARTIFACT = SourceDef(
     name="gitlab_get_artifact",
     description="One file of a job's artifacts.",
-    args=Artifact,
+    args=_Artifact,
     fetch=_read_artifact,
 )
 ALL_ARTIFACTS = SourceDef(
@@ -129,7 +124,7 @@ ALL_ARTIFACTS = SourceDef(
         "A job's artifacts (or a folder of them) as a tar.gz in the sandbox. Files over 16 MiB are "
         "left out; SANDPIPER-LEFT-OUT.txt in it names them."
     ),
-    args=ArtifactsUnder,
+    args=_Artifacts,
     fetch=_read_artifacts,
     timeout=_ARTIFACT_SECONDS,
 )
@@ -139,17 +134,15 @@ _MAX_ARCHIVE = 256 * 1024 * 1024
 _ARCHIVE_SECONDS = 180.0
 
 
-class SourceArchive(Arguments):
-    """As of when, and which part."""
-
+class _Part(Arguments):
     ref: Ref = ""
     folder: str = Field(default="", max_length=1000, description="Default: all.")
 
 
-def _read_source_archive(args: SourceArchive, reader: Reader) -> RawDocument:
+def _read_source_archive(args: _Part, reader: Reader) -> RawDocument:
     """Return a tar.gz that is streamed from GitLab into the sandbox."""
     ref = args.ref or reader.subject.sha
-    folder = check_path(args.folder.strip("/")) if args.folder.strip("/") else ""
+    folder = check_folder(args.folder)
     query = {"sha": ref} | ({"path": folder} if folder else {})
     path = f"{reader.find_projects(ref)[0]}/repository/archive.tar.gz"
     what = f"the source archive at {ref}"
@@ -172,7 +165,7 @@ SOURCE_ARCHIVE = SourceDef(
         "The repository (or a folder of it) as a tar.gz in the sandbox, without a top folder. "
         "Fetch it once: GitLab allows about 5 a minute."
     ),
-    args=SourceArchive,
+    args=_Part,
     fetch=_read_source_archive,
     timeout=_ARCHIVE_SECONDS,
 )

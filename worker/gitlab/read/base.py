@@ -121,7 +121,17 @@ Ref = Annotated[
 
 def redact_document(raw: RawDocument, redact: Redactions) -> Document:
     """Redact what a source has read. Raises SourceError for invalid JSON."""
-    data, kind = _write_content(raw, redact)
+    content, kind = raw.content, DocumentKind.LOG if raw.is_log else DocumentKind.TEXT
+    if isinstance(content, Mapping):
+        kind = DocumentKind.JSON
+        try:
+            data = redact.redact_to_json(content)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SourceError(f"what was read is no JSON: {error}") from error
+    else:
+        data = redact(content.encode(errors="replace") if isinstance(content, str) else content)
+        if kind is DocumentKind.TEXT:
+            data = _reveal_invisible(data)
     return Document(data, kind, raw.missing, _make_opener(raw, redact), raw.final)
 
 
@@ -130,17 +140,6 @@ def _make_opener(raw: RawDocument, redact: Redactions) -> Callable[[], Iterator[
     if files is not None:
         return lambda: repack(files(), redact)
     return (lambda: redact.redact_stream(chunks())) if chunks is not None else None
-
-
-def _write_content(raw: RawDocument, redact: Redactions) -> tuple[Redacted, DocumentKind]:
-    content = raw.content
-    if isinstance(content, Mapping):
-        try:
-            return redact.redact_to_json(content), DocumentKind.JSON
-        except (TypeError, ValueError, RecursionError) as error:
-            raise SourceError(f"what was read is no JSON: {error}") from error
-    data = redact(content.encode(errors="replace") if isinstance(content, str) else content)
-    return (data, DocumentKind.LOG) if raw.is_log else (_reveal_invisible(data), DocumentKind.TEXT)
 
 
 def present(**fields: Any) -> dict[str, Any]:
@@ -159,11 +158,11 @@ def _reveal_invisible(data: Redacted) -> Redacted:
     """
     if data.isascii():
         return data
-    text = data.decode("utf-8", "surrogateescape")
-    return assume_redacted(UNSEEN.sub(_name_character, text).encode("utf-8", "surrogateescape"))
 
+    def name(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        is_plain = code < 0x80 or 0xD800 <= code <= 0xDFFF
+        return found[0] if is_plain else f"<U+{code:04X}>"
 
-def _name_character(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    plain = code < 0x80 or 0xD800 <= code <= 0xDFFF
-    return found[0] if plain else f"<U+{code:04X}>"
+    text = UNSEEN.sub(name, data.decode("utf-8", "surrogateescape"))
+    return assume_redacted(text.encode("utf-8", "surrogateescape"))

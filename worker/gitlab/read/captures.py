@@ -69,7 +69,11 @@ class CapturedDocuments:
             case JobLog(job_id):
                 return self._reader.logs.link_line(job_id, first)
             case RepoFile(path, ref):
-                return self._make_file_url(path, self._find_commit(ref), first, last)
+                commit = self._find_commit(ref)
+                # The target project has the merge request's own commits, not a fork's others.
+                project = self._get_project_url(fork=commit in self._fork_only)
+                anchor = f"L{first}-{last}" if last > first else f"L{first}"
+                return project and f"{project}/-/blob/{quote(commit)}/{quote(path)}#{anchor}"
             case JobArtifact(job_id, path):
                 page = self._reader.logs.link_line(job_id, 1).partition("#")[0]
                 return f"{page}/artifacts/file/{quote(path)}"
@@ -90,11 +94,8 @@ class CapturedDocuments:
         """
         if not ref or COMMIT.fullmatch(ref):
             return ref or self._reader.subject.sha
-        if ref not in self._commits:
-            self._commits[ref] = self._read_newest_commit(ref)
-        return self._commits[ref]
-
-    def _read_newest_commit(self, ref: str) -> str:
+        if ref in self._commits:
+            return self._commits[ref]
         what = f"the newest commit of {ref}"
         for project in reversed(self._reader.projects):  # as Reader.find_projects has it
             path = f"{project}/repository/commits/{quote(ref, safe='')}"
@@ -104,14 +105,9 @@ class CapturedDocuments:
                     raise SourceError(f"{what}: GitLab's answer has no usable id")
                 if project != self._reader.target_project:
                     self._fork_only.add(sha)
+                self._commits[ref] = sha
                 return sha
         raise SourceError(f"there is no branch, tag or commit {ref}")
-
-    def _make_file_url(self, path: str, ref: str, first: int, last: int) -> str:
-        # The target project has the merge request's own commits, but not a fork's other commits.
-        project = self._get_project_url(fork=ref in self._fork_only)
-        anchor = f"L{first}-{last}" if last > first else f"L{first}"
-        return project and f"{project}/-/blob/{quote(ref)}/{quote(path)}#{anchor}"
 
     def _get_project_url(self, *, fork: bool) -> str:
         """Return the page of the merge request's project, or of the `fork` its pipeline ran in."""

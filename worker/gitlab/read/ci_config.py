@@ -6,13 +6,14 @@ session may not read.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import islice
 
 from worker.errors import ArgumentError, SourceError
-from worker.gitlab.read import repository, wire
+from worker.gitlab.read import wire
 from worker.gitlab.read.api import NotFound
 from worker.gitlab.read.base import RawDocument, Ref, SourceDef
+from worker.gitlab.read.repository import check_path, read_from_project
 from worker.gitlab.read.session_reader import Reader
 from worker.safety.untrusted import one_line
 from worker.tools.arguments import Arguments
@@ -27,45 +28,21 @@ DEFAULT_PATH = ".gitlab-ci.yml"
 _OF_NO_PROJECT = frozenset({"remote", "template"})
 
 
-class CiConfig(Arguments):
-    """As of when."""
-
+class _AsOf(Arguments):
     ref: Ref = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _OwnFile:
-    """A project's own configuration file, before any include is merged into it.
-
-    `data` is None if the project has no such file.
-    """
-
-    project: str
-    path: str
-    data: bytes | None
-
-    def may_include(self) -> bool:
-        """Whether it may have an `include` key, perhaps written with escapes; True if in doubt."""
-        if self.data is None:
-            return self.path != DEFAULT_PATH
-        return any(mark in self.data for mark in (b"include", b"\\", b"\0"))
-
-
-def _read_ci_config(args: CiConfig, reader: Reader) -> RawDocument:
+def _read_ci_config(args: _AsOf, reader: Reader) -> RawDocument:
     """Return the merged YAML under GitLab's errors and warnings, or the project's own file."""
     ref = args.ref or reader.subject.sha
     path = f"{reader.pipeline_project}/ci/lint"
     what = f"the CI configuration at {ref}"
     found = reader.client.one(path, wire.Lint, what, {"content_ref": ref})
     foreign = has_foreign_includes(found.includes or (), reader)
-    if foreign or not names_includes(found):
-        own = _read_own_file(ref, reader)
-        if foreign or own.may_include():
-            return _make_own_document(own, ref, found, reader)
-    return _make_merged_document(found)
-
-
-def _make_merged_document(found: wire.Lint) -> RawDocument:
+    if (foreign or not names_includes(found)) and (
+        own := _make_own_document(ref, found, reader, in_any_case=foreign)
+    ):
+        return own
     problems = [f"error: {each}" for each in found.errors]
     problems += [f"warning: {each}" for each in found.warnings]
     head = [f"# valid: {str(found.valid).lower()}"]
@@ -73,9 +50,6 @@ def _make_merged_document(found: wire.Lint) -> RawDocument:
     missing = "" if found.merged_yaml else "the merged configuration: GitLab could not make it"
     text = "\n".join([*head, found.merged_yaml or ""])
     return RawDocument(text, missing)
-
-
-# ---------------------------------------------------------------------------------- other projects
 
 
 def names_includes(found: wire.Lint) -> bool:
@@ -109,45 +83,42 @@ def _find_owner(include: wire.Include) -> str | None:
     return owner if isinstance(owner, str) and owner else None
 
 
-# ------------------------------------------------------------------------------------ the own file
+def _make_own_document(
+    ref: str, found: wire.Lint, reader: Reader, *, in_any_case: bool
+) -> RawDocument | None:
+    """Return the project's own file, before any include is merged into it, under comment lines that
+    say what is not shown, and why. Raises SourceError.
 
-
-def _read_own_file(ref: str, reader: Reader) -> _OwnFile:
-    """Return the configuration file of the project that the pipeline ran in. Raises SourceError."""
+    Unless `in_any_case`, None for a file that surely has no `include` key, also written with
+    escapes.
+    """
     what = "the project the pipeline ran in"
     project = reader.client.one(reader.pipeline_project, wire.Project, what)
-    path = project.ci_config_path or DEFAULT_PATH
-    try:
-        blob = repository.read_from_project(
-            reader.pipeline_project, reader, repository.check_path(path), ref
-        )
-    except (ArgumentError, NotFound):
-        return _OwnFile(project.path_with_namespace, path, None)
-    return _OwnFile(project.path_with_namespace, path, blob.head)
-
-
-def _make_own_document(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> RawDocument:
-    """Return the project's own file under comment lines that say what is not shown, and why."""
-    includes = dict.fromkeys(_list_own_includes(found.includes or (), own.project))
+    path, data = project.ci_config_path or DEFAULT_PATH, None
+    with suppress(ArgumentError, NotFound):
+        data = read_from_project(reader.pipeline_project, reader, check_path(path), ref).head
+    may_include = path != DEFAULT_PATH
+    if data is not None:
+        may_include = any(mark in data for mark in (b"include", b"\\", b"\0"))
+    if not in_any_case and not may_include:
+        return None
+    includes: dict[str, None] = {}
+    for each in found.includes or ():
+        # Those of other projects' files are left out.
+        if (each.context_project or "").lower() == project.path_with_namespace.lower():
+            owner = _find_owner(each)
+            includes[f"{each.type} {each.location}" + (f" of {owner}" if owner else "")] = None
     head = [
         "# The merged configuration and GitLab's remarks on it are withheld: what is included may",
         "# come from a project that is neither this merge request's nor listed by the operator in",
         "# sources.also_read. Files of this project: read them with gitlab_get_file.",
         *(f"# included: {one_line(each, 300)}" for each in islice(includes, MAX_PROBLEMS)),
         *(f"# {one_line(each, 2000)}" for each in _read_pipeline_errors(ref, reader)),
-        f"# {one_line(own.path, 300)} as it stands:" if own.data is not None else "# no own file",
+        f"# {one_line(path, 300)} as it stands:" if data is not None else "# no own file",
     ]
     text = "\n".join([*head, ""]).encode(errors="replace")
     missing = "the merged configuration: it includes what this session may not read"
-    return RawDocument(text + (own.data or b""), missing)
-
-
-def _list_own_includes(includes: tuple[wire.Include, ...], project: str) -> Iterator[str]:
-    """Yield the includes of the project's own files; those of other projects' are left out."""
-    for each in includes:
-        if (each.context_project or "").lower() == project.lower():
-            owner = _find_owner(each)
-            yield f"{each.type} {each.location}" + (f" of {owner}" if owner else "")
+    return RawDocument(text + (data or b""), missing)
 
 
 def _read_pipeline_errors(ref: str, reader: Reader) -> Iterator[str]:
@@ -169,6 +140,6 @@ CI_CONFIG = SourceDef(
         "The CI configuration with all includes and extends merged, headed by GitLab's errors and "
         "warnings. If it includes what this session may not read: the project's own file."
     ),
-    args=CiConfig,
+    args=_AsOf,
     fetch=_read_ci_config,
 )

@@ -73,7 +73,8 @@ class Downloads:
         adapter = _PinnedAdapter(self._hosts, self._address_of)
         with requests.Session() as session:
             bind_session(session, adapter)
-            session.auth = _send_no_credentials
+            # Without one, requests would look for credentials in ~/.netrc.
+            session.auth = lambda request: request
             response = session.get(
                 target, stream=True, timeout=self._timeout, allow_redirects=False
             )
@@ -81,11 +82,6 @@ class Downloads:
             response.close()
             raise Refused(f"the store it is kept in answers {response.status_code}")
         return response
-
-
-def _send_no_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """The session's `auth`: without one, requests would look for credentials in ~/.netrc."""
-    return request
 
 
 class _PinnedAdapter(BoundedAdapter):

@@ -85,7 +85,8 @@ class Evidence:
             loaded = self._load()
             self._kept.pop(name_place(place), None)
             self._kept[name_place(place)] = document
-            self._drop_oldest()
+            while sum(map(len, self._kept.values())) > self._max_kept:
+                del self._kept[next(iter(self._kept))]  # the oldest
             if loaded:  # otherwise what was stored before would be overwritten
                 self._save()
 
@@ -137,8 +138,3 @@ class Evidence:
             self._write(_Record(documents=documents).model_dump_json().encode())
         except StoreError as error:
             _log.warning("evidence not kept: %s", error)
-
-    def _drop_oldest(self) -> None:
-        """Drop the oldest documents until the others fit in `max_kept` bytes."""
-        while sum(map(len, self._kept.values())) > self._max_kept:
-            del self._kept[next(iter(self._kept))]

@@ -12,19 +12,19 @@ from worker.conversation.context import Subject
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError
 from worker.gitlab.ports import ThreadNote
-from worker.gitlab.read import failed_pipelines, policy, wire
+from worker.gitlab.read import policy, wire
 from worker.gitlab.read.access import find_audience
 from worker.gitlab.read.api import NotFound, ReadClient
-from worker.gitlab.read.changes import list_news, read_changes
 from worker.gitlab.read.policy import DEFAULT, Memberships, Policy, read_access_level
 from worker.gitlab.read.subjects import (
     choose_pipeline,
     explain_outdated,
-    explain_superseded,
     explain_unrelated,
     find_merge_request,
     is_pipeline_of,
+    list_news,
     list_pipelines,
+    read_changes,
     read_merge_request,
 )
 from worker.safety.untrusted import one_line
@@ -75,8 +75,15 @@ class GitLabReader:
         pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
         if isinstance(pipeline, str):
             return pipeline
-        if pipeline.status != "failed" and not self._has_failed_job(trigger, pipeline):
-            return f"pipeline {pipeline.id} is {pipeline.status} by now"
+        if pipeline.status != "failed":
+            has_failed_job = False
+            if trigger.by_job and pipeline.status == "running":  # a job of it has failed, perhaps
+                path = f"/projects/{trigger.project_id}/pipelines/{pipeline.id}/jobs"
+                what = f"the failed jobs of pipeline {pipeline.id}"
+                listed = self._client.many(path, wire.Job, what, {"scope[]": "failed"}, _JOB_PAGES)
+                has_failed_job = any(not job.allow_failure for job in listed.items)
+            if not has_failed_job:
+                return f"pipeline {pipeline.id} is {pipeline.status} by now"
         if reason := explain_unrelated(pipeline):
             return reason
         mr = find_merge_request(self._client, trigger, pipeline, targets)
@@ -195,7 +202,17 @@ class GitLabReader:
         except SourceError as error:
             log.warning("whether pipeline %d still matters: %s", subject.pipeline_id, error)
             return ""
-        return _explain_closed(mr) or explain_superseded(mr, subject)
+        if mr.state != "opened":
+            return _explain_closed(mr)
+        head = mr.head_pipeline
+        if head is not None and head.id > subject.pipeline_id:
+            if head.sha != subject.sha:
+                return f"superseded by pipeline {head.id}"
+            has_passed = head.status == "success"
+            return f"superseded by pipeline {head.id}, which passed" if has_passed else ""
+        if head is not None and not head.is_merge_result and mr.sha and mr.sha != subject.sha:
+            return f"superseded by commit {mr.sha[:8]}"
+        return ""
 
     def list_same_commit(self, subject: Subject) -> Sequence[int]:
         """List other pipelines of the merge request on the same commit, newest first; one that has
@@ -215,7 +232,7 @@ class GitLabReader:
         It looks at the configured projects, or at all that the token is a member of, and yields
         the reason for each part that cannot be read. Bounded, and slow on purpose. Raises nothing.
         """
-        return failed_pipelines.find_failed_pipelines(self._client, self._globs, since, self._sleep)
+        return policy.find_failed_pipelines(self._client, self._globs, since, self._sleep)
 
     def find_passed_subject(self, trigger: PipelinePassed) -> Subject | str:
         """Find the merge request whose newest pipeline has passed, or why there is none."""
@@ -270,15 +287,6 @@ class GitLabReader:
         path = f"/projects/{id_or_path}"
         return self._client.one(path, wire.Project, what or f"project {id_or_path}")
 
-    def _has_failed_job(self, trigger: PipelineFailed, pipeline: wire.Pipeline) -> bool:
-        """Whether a job of the running pipeline sent the trigger, and another job has failed."""
-        if not trigger.by_job or pipeline.status != "running":
-            return False
-        path = f"/projects/{trigger.project_id}/pipelines/{pipeline.id}/jobs"
-        what = f"the failed jobs of pipeline {pipeline.id}"
-        listed = self._client.many(path, wire.Job, what, {"scope[]": "failed"}, _JOB_PAGES)
-        return any(not job.allow_failure for job in listed.items)
-
     def _find_targets(
         self, trigger: PipelineFailed | PipelinePassed
     ) -> Mapping[int, wire.Project] | str:
@@ -302,16 +310,14 @@ class GitLabReader:
         with suppress(NotFound):
             if or_parent and parent:
                 found.append(self._read_project(str(parent.id)))
-        refused = {project.id: self._explain_refusal(project) for project in found}
+        refused = {}
+        for project in found:
+            reason = self._explain_unlisted(project)
+            if not self._globs and (reason := self._memberships.explain_refusal(project.id)):
+                reason = f"project {project.path_with_namespace}: {reason}"
+            refused[project.id] = reason
         served = {project.id: project for project in found if not refused[project.id]}
         return served or refused[found[0].id]
-
-    def _explain_refusal(self, project: wire.Project) -> str:
-        """Return why a project is not served, or ""."""
-        if self._globs:
-            return self._explain_unlisted(project)
-        reason = self._memberships.explain_refusal(project.id)
-        return f"project {project.path_with_namespace}: {reason}" if reason else ""
 
     def _explain_unlisted(self, project: wire.Project) -> str:
         path = project.path_with_namespace

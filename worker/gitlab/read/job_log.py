@@ -90,7 +90,9 @@ class Log:
             return preview_log(b"".join(self.spool.chunks()), limit)
         with self._lock:
             if self.digest is None:
-                self.digest = self._make_digest()
+                passed = self._get_passed()
+                chunks = passed.spool.chunks() if passed else None
+                self.digest = make_excerpt(self.spool.chunks(), chunks).make_digest()
             return self.digest.write_text(limit)
 
     def _get_passed(self) -> PassedLog | None:
@@ -123,17 +125,15 @@ class Log:
             if self._installed is None:
                 found = find_versions(self.spool.chunks()), find_versions(passed.spool.chunks())
                 self._installed = tuple(map(str, find_differences(*found)))
-                same = (
+                same = [
                     Installed(each.kind, each.name, version) for each, version in find_same(*found)
-                )
-                self._same = (*self._find_same_runner(passed), *same)
+                ]
+                runner = find_runner(self.lines)
+                if runner and runner == find_runner(Lines(passed.spool)):
+                    same.insert(0, Installed("runner", "", runner))
+                self._same = tuple(same)
         run = Run(passed.job_id, 0, "success", sha=passed.sha, url=passed.url)
         return LastPass(run, self._installed, same=self._same[:MOST_INSTALLED])
-
-    def _find_same_runner(self, passed: PassedLog) -> Iterator[Installed]:
-        runner = find_runner(self.lines)
-        if runner and runner == find_runner(Lines(passed.spool)):
-            yield Installed("runner", "", runner)
 
     def describe_cut(self, duration: float | None) -> str:
         """Say where the runner cut the log; "" if it did not.
@@ -189,11 +189,6 @@ class Log:
             side_files=self._list_beside,
             part=spool.chunks,
         )
-
-    def _make_digest(self) -> Digest:
-        passed = self._get_passed()
-        chunks = passed.spool.chunks() if passed else None
-        return make_excerpt(self.spool.chunks(), chunks).make_digest()
 
     def _list_beside(self) -> Iterator[SideFile]:
         if (outline := self.outline) is not None:

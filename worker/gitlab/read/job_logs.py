@@ -14,13 +14,12 @@ from worker.gitlab.read import wire
 from worker.gitlab.read.access import Binding
 from worker.gitlab.read.api import NotFound, ReadClient, ask_in_turn
 from worker.gitlab.read.job_log import Log, PassedLog
-from worker.gitlab.read.last_passed_jobs import LastPassedJobs, PassedJob, Trail
+from worker.gitlab.read.last_passed_jobs import LastPassedJobs, Trail
 from worker.gitlab.read.redactions import Redactions
 from worker.gitlab.read.spool import Spool
 from worker.logs import trace
 from worker.logs.excerpt import Digest, Excerpt, make_excerpt
 from worker.logs.trace import Timeline
-from worker.safety.redacted_values import Redacted
 
 MAX_LOG = 240 * 1024 * 1024
 """Bytes of one log that are kept: less than a file in the sandbox may have."""
@@ -124,7 +123,12 @@ class JobLogs:
                     return self._kept[job_id]
             log = self._fetch(job_id)
             if log.final:
-                self._keep(job_id, log)
+                with self._lock:
+                    self._kept[job_id] = log
+                    size = sum(each.spool.size for each in self._kept.values())
+                    while len(self._kept) > 1 and size > self._max_kept:
+                        _, gone = self._kept.popitem(last=False)
+                        size -= gone.spool.size
             return log
 
     def _fetch(self, job_id: int) -> Log:
@@ -132,6 +136,7 @@ class JobLogs:
         if job.erased_at:
             raise SourceError(f"the log of job {job_id} ({job.name}) was erased")
         reading = self._read_trace(project, job, _MAX_TRACE, SECONDS)
+        times = reading.timeline.to_json()  # strangers name the sections
         has_failed = job.status == "failed"
         return Log(
             spool=reading.spool,
@@ -142,16 +147,11 @@ class JobLogs:
             final=job.status in ENDED and reading.size > 0 and not reading.broken,
             began=reading.timeline.began,
             seconds=reading.timeline.seconds,
-            outline=self._write_outline(reading.timeline),
+            outline=self._redact.redact_to_json(times) if times else None,
             digest=reading.digest,
             job_failed=has_failed,
             find_passed=(lambda: self._find_passed_log(job, project)) if has_failed else None,
         )
-
-    def _write_outline(self, timeline: Timeline) -> Redacted | None:
-        """Write the log's times and sections as JSON, redacted: strangers name the sections."""
-        values = timeline.to_json()
-        return self._redact.redact_to_json(values) if values else None
 
     def _find_passed_log(self, job: wire.Job, project: int) -> PassedLog | None:
         """Return the log of the newest run of this job that passed, if it can be had cheaply."""
@@ -160,25 +160,23 @@ class JobLogs:
             if self._searches > _MAX_SEARCHES:
                 return None
         _, trail = self._allowed.get(job.id, (project, ()))
-        deadline, before = (
-            time.monotonic() + _PASSED_SECONDS,
-            job.pipeline.id if job.pipeline else 0,
-        )
+        deadline = time.monotonic() + _PASSED_SECONDS
+        before = job.pipeline.id if job.pipeline else 0
         found = self._passed.find(job.name, deadline, trail, project, before)
         if found is None or found.job.id == job.id:
             return None
-        log, run = self._read_passed_log(found), found.pipeline
-        if log is None:
-            return None
-        began = found.job.started_at or run.created_at or ""
-        return PassedLog(found.job.id, run.ref, run.sha, log, found.job.web_url, began)
-
-    def _read_passed_log(self, found: PassedJob) -> Spool | None:
+        passed, run = found.job, found.pipeline
         with self._lock:
-            if found.job.id in self._kept:
-                return self._kept[found.job.id].spool
-        reading = self._read_trace(found.project, found.job, _MAX_PASSED_TRACE, _PASSED_SECONDS)
-        return None if reading.broken or not reading.size else reading.spool
+            kept = self._kept.get(passed.id)
+        if kept:
+            spool = kept.spool
+        else:
+            reading = self._read_trace(found.project, passed, _MAX_PASSED_TRACE, _PASSED_SECONDS)
+            if reading.broken or not reading.size:
+                return None
+            spool = reading.spool
+        began = passed.started_at or run.created_at or ""
+        return PassedLog(passed.id, run.ref, run.sha, spool, passed.web_url, began)
 
     def _read_trace(self, project: int, job: wire.Job, most: int, seconds: float) -> "_Reading":
         path = f"/projects/{project}/jobs/{job.id}/trace"
@@ -193,36 +191,21 @@ class JobLogs:
 
         Raises SourceError, also for a job that this session may not read.
         """
-        project, job = self._find_in_projects(job_id)
-        if job_id not in self._allowed:
-            self._binding.check_job(project, job)
-        return project, job
 
-    def _find_in_projects(self, job_id: int) -> tuple[int, wire.Job]:
         def read(project: int) -> tuple[int, wire.Job]:
             path = f"/projects/{project}/jobs/{job_id}"
             return project, self._client.one(path, wire.Job, f"job {job_id}")
 
+        own = dict.fromkeys((self._subject.pipeline_project_id, self._subject.project_id))
+        allowed = self._allowed.get(job_id)
         try:
-            return ask_in_turn(self._list_projects(job_id), read)
+            project, job = ask_in_turn([allowed[0]] if allowed else [*own], read)
         except NotFound as error:
             hint = "one of a downstream project is read once gitlab_list_pipeline_jobs has shown it"
             raise NotFound(f"{error}; {hint}") from error
-
-    def _list_projects(self, job_id: int) -> list[int]:
-        if job_id in self._allowed:
-            return [self._allowed[job_id][0]]
-        subject = self._subject
-        return list(dict.fromkeys((subject.pipeline_project_id, subject.project_id)))
-
-    def _keep(self, job_id: int, log: Log) -> None:
-        with self._lock:
-            self._kept[job_id] = log
-            while len(self._kept) > 1 and self._get_size() > self._max_kept:
-                self._kept.popitem(last=False)
-
-    def _get_size(self) -> int:
-        return sum(each.spool.size for each in self._kept.values())
+        if not allowed:
+            self._binding.check_job(project, job)
+        return project, job
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ pipeline may have jobs of the same name. Only the pipelines that a pipeline itse
 read, none below them.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from worker.errors import SourceError
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import Listing, list_branch_pipelines, list_trigger_jobs
+from worker.gitlab.read.api import Listing
 from worker.gitlab.read.base import OfJob, RawDocument, SourceDef, present
 from worker.gitlab.read.job_logs import SECONDS
 from worker.gitlab.read.merge_request import describe_pipeline
@@ -58,9 +58,7 @@ JOB_LOG = SourceDef(
 )
 
 
-class BranchPipelines(Arguments):
-    """Of which branch."""
-
+class _OfBranch(Arguments):
     branch: str = Field(
         default="",
         max_length=300,
@@ -68,7 +66,7 @@ class BranchPipelines(Arguments):
     )
 
 
-def _list_pipelines_of_branch(args: BranchPipelines, reader: Reader) -> RawDocument:
+def _list_pipelines_of_branch(args: _OfBranch, reader: Reader) -> RawDocument:
     """Return the newest pipelines as JSON, newest first."""
     branch = args.branch or reader.binding.target_branch()
     found = _read_recent_pipelines(branch, SHOWN, reader)
@@ -82,20 +80,18 @@ def _list_pipelines_of_branch(args: BranchPipelines, reader: Reader) -> RawDocum
 def _read_recent_pipelines(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:
     """Read the newest pipelines of a branch of the merge request's project. Raises SourceError."""
     what = f"the pipelines of {branch}"
-    return list_branch_pipelines(reader.client, reader.target_project, branch, what, count)
+    return reader.client.list_branch_pipelines(reader.target_project, branch, what, count)
 
 
 BRANCH_PIPELINES = SourceDef(
     name="gitlab_list_branch_pipelines",
     description="The newest pipelines of a branch: status and commit, newest first.",
-    args=BranchPipelines,
+    args=_OfBranch,
     fetch=_list_pipelines_of_branch,
 )
 
 
-class JobRuns(Arguments):
-    """Of which job."""
-
+class _OfName(Arguments):
     job_name: str = Field(min_length=1, max_length=255, description="The job's whole name.")
 
 
@@ -146,7 +142,9 @@ class _Search:
                 started += _read_jobs_behind(bridge, self.reader, skip=True)
             found = [job for job in started if self._is_meant(job)]
             for job in found:
-                self._allow_job(job)
+                project = job.pipeline.project_id if job.pipeline else 0
+                if project and self.reader.binding.has_name(job.name):
+                    self.reader.logs.allow_job(job.id, project, (job.started_by,))
         except SourceError as error:
             self.gaps.append(f"what pipeline {pipeline.id} has started: {error}")
             return []
@@ -165,13 +163,8 @@ class _Search:
         if not self._left and not self._triggers:
             self.gaps.append(f"what {self.branch} has started besides {STARTED} pipelines")
 
-    def _allow_job(self, job: wire.Job) -> None:
-        reader, project = self.reader, job.pipeline.project_id if job.pipeline else 0
-        if project and reader.binding.has_name(job.name):
-            reader.logs.allow_job(job.id, project, (job.started_by,))
 
-
-def _list_runs(args: JobRuns, reader: Reader) -> RawDocument:
+def _list_runs(args: _OfName, reader: Reader) -> RawDocument:
     """Return the runs of the job as JSON, newest first, every attempt."""
     branch = reader.binding.target_branch()
     search = _Search(args.job_name, branch, reader)
@@ -186,7 +179,12 @@ def _list_runs(args: JobRuns, reader: Reader) -> RawDocument:
         missing.append(f"older runs: {error}")
     missing += dict.fromkeys(search.gaps)
     if not runs:
-        where = f"{len(search.jobs)} pipelines of {branch}{_name_all(search.jobs.values())}"
+        # The name may be misspelt.
+        shown = (str(job.ref) for jobs in search.jobs.values() for job in jobs)
+        names = dict.fromkeys(one_line(visible(name), 80) for name in shown)
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        known = f", which have: {', '.join(islice(names, _NAMED))}{more}" if names else ""
+        where = f"{len(search.jobs)} pipelines of {branch}{known}"
         missing.append(f"runs: no job {args.job_name!r} in {where}")
     content = {
         "branch": branch,
@@ -194,14 +192,6 @@ def _list_runs(args: JobRuns, reader: Reader) -> RawDocument:
         "runs": list(map(_describe_run, runs)),
     }
     return RawDocument(content, "; ".join(missing))
-
-
-def _name_all(pipelines: Iterable[Sequence[wire.Job]]) -> str:
-    """List the names of the jobs that there are: the wanted name may be misspelt."""
-    shown = (str(job.ref) for jobs in pipelines for job in jobs)
-    names = dict.fromkeys(one_line(visible(name), 80) for name in shown)
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f", which have: {', '.join(islice(names, _NAMED))}{more}" if names else ""
 
 
 def _describe_run(run: _Run) -> dict[str, Any]:
@@ -227,24 +217,20 @@ JOB_RUNS = SourceDef(
         "A job's newest runs on the target branch, every attempt: status, failure reason, commit, "
         "duration, runner."
     ),
-    args=JobRuns,
+    args=_OfName,
     fetch=_list_runs,
 )
 
 
-def _read_last_green_log(args: JobRuns, reader: Reader) -> Document:
+def _read_last_green_log(args: _OfName, reader: Reader) -> Document:
     """Return the log of the newest run that passed; its last line says which run that is."""
     branch = reader.binding.target_branch()
     search = _Search(args.job_name, branch, reader)
-    for run in search.find_runs():
-        if run.job.status == "success":
-            return _make_log_document(run, branch, reader)
-    where = f"the newest {len(search.jobs)} pipelines of {branch}"
-    unread = "".join(f"; not known: {gap}" for gap in dict.fromkeys(search.gaps))
-    raise SourceError(f"job {args.job_name!r} has not passed in {where}{unread}")
-
-
-def _make_log_document(run: _Run, branch: str, reader: Reader) -> Document:
+    run = next((run for run in search.find_runs() if run.job.status == "success"), None)
+    if run is None:
+        where = f"the newest {len(search.jobs)} pipelines of {branch}"
+        unread = "".join(f"; not known: {gap}" for gap in dict.fromkeys(search.gaps))
+        raise SourceError(f"job {args.job_name!r} has not passed in {where}{unread}")
     document = reader.logs.read_log(run.job.id).make_document()
     # At its end, so that line N of the file is line N of the job's log.
     where = f"job {run.job.id}, passed on {branch} at {run.pipeline.sha}, {run.job.web_url}"
@@ -261,7 +247,7 @@ LAST_GREEN_LOG = SourceDef(
         "The log of a job's newest run that passed on the target branch; the last line says "
         "which run it is."
     ),
-    args=JobRuns,
+    args=_OfName,
     fetch=_read_last_green_log,
 )
 
@@ -272,27 +258,26 @@ def read_started_jobs(
     """Return the jobs that the trigger jobs of these names have started; without names, those of
     all downstream pipelines that did not pass. Unknown if any of them cannot be read."""
     try:
-        bridges = _read_bridges(pipeline, reader)
+        wanted = [
+            bridge
+            for bridge in _read_bridges(pipeline, reader)
+            if (child := bridge.downstream_pipeline)
+            and (bridge.name in triggers if triggers else child.status != "success")
+        ]
         return [
             job
-            for bridge in [each for each in bridges if _is_wanted(each, triggers)][:MOST]
+            for bridge in wanted[:MOST]
             for job in _read_jobs_behind(bridge, reader, skip=not triggers)
         ]
     except SourceError as error:
         return Unknown(str(error))
 
 
-def _is_wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
-    if bridge.downstream_pipeline is None:
-        return False
-    return bridge.name in triggers if triggers else bridge.downstream_pipeline.status != "success"
-
-
 def _read_bridges(pipeline: wire.Pipeline, reader: Reader) -> Sequence[wire.Bridge]:
     """Return the trigger jobs of a pipeline. Raises SourceError."""
     path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}"
     what = f"the trigger jobs of pipeline {pipeline.id}"
-    return list_trigger_jobs(reader.client, path, what).items
+    return reader.client.list_trigger_jobs(path, what).items
 
 
 def _read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:

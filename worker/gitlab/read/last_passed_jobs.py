@@ -3,14 +3,14 @@ the merge request. For a downstream pipeline's job it follows the same trigger j
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from worker.conversation.context import Subject
 from worker.errors import SourceError
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import ReadClient, list_branch_pipelines, list_trigger_jobs
+from worker.gitlab.read.api import ReadClient
 
 BRANCH_PIPELINES = 2
 """Passed pipelines of the target branch whose jobs are listed, and the most newer ones that did not
@@ -46,6 +46,7 @@ class LastPassedJobs:
         self._lists: dict[str, Sequence[wire.Pipeline]] = {}
         self._jobs: dict[tuple[int, Trail], dict[str, PassedJob]] = {}
         self._started: dict[int, dict[str, wire.Pipeline]] = {}
+        """What each pipeline has started, by the names of the trigger jobs."""
 
     def find(
         self, name: str, deadline: float, trail: Trail = (), project: int = 0, before: int = 0
@@ -61,46 +62,40 @@ class LastPassedJobs:
             self._client = self._client.with_deadline(deadline)
             later: PassedJob | None = None
             for pipeline in self._find_pipelines(deadline):
-                found = self._get_jobs(pipeline, trail, allowed, deadline).get(name)
+                where = pipeline.id, trail
+                if where not in self._jobs and time.monotonic() <= deadline:
+                    self._jobs[where] = {}  # none if they cannot be read
+                    with suppress(SourceError):
+                        self._jobs[where] = self._read_passed_jobs(pipeline, trail, allowed)
+                found = self._jobs.get(where, {}).get(name)
                 if found and (not before or pipeline.id < before):
                     return found
                 later = later or found
         return later
 
-    def _find_pipelines(self, deadline: float) -> Iterator[wire.Pipeline]:
-        """Yield the pipelines, the newest first. A list that cannot be read before the deadline is
+    def _find_pipelines(self, deadline: float) -> list[wire.Pipeline]:
+        """Return the pipelines, the newest first. A list that cannot be read before the deadline is
         left to a later call."""
-        for read_list, most in (
-            (self._read_branch_pipelines, 2 * BRANCH_PIPELINES),
-            (self._read_merge_request_pipelines, _MR_PIPELINES),
+        for name, read_list, most in (
+            ("target branch", self._read_branch_pipelines, 2 * BRANCH_PIPELINES),
+            ("merge request", self._read_merge_request_pipelines, _MR_PIPELINES),
         ):
-            if read_list.__name__ not in self._lists and time.monotonic() <= deadline:
+            if name not in self._lists and time.monotonic() <= deadline:
                 with suppress(SourceError):
-                    self._lists[read_list.__name__] = read_list()[:most]
+                    self._lists[name] = read_list()[:most]
         found = (pipeline for pipelines in self._lists.values() for pipeline in pipelines)
-        yield from sorted(found, key=lambda each: -each.id)
-
-    def _get_jobs(
-        self, pipeline: wire.Pipeline, trail: Trail, allowed: Collection[int], deadline: float
-    ) -> dict[str, PassedJob]:
-        """Return the passed jobs at the end of the trail, by name; none if they cannot be read."""
-        where = pipeline.id, trail
-        if where not in self._jobs and time.monotonic() <= deadline:
-            self._jobs[where] = {}
-            with suppress(SourceError):
-                self._jobs[where] = self._read_passed_jobs(pipeline, trail, allowed)
-        return self._jobs.get(where, {})
+        return sorted(found, key=lambda each: -each.id)
 
     def _read_branch_pipelines(self) -> Sequence[wire.Pipeline]:
         project = f"/projects/{self._subject.project_id}"
         mr_path = f"{project}/merge_requests/{self._subject.mr_iid}"
         mr = self._client.one(mr_path, wire.MergeRequest, "the merge request")
         where = project, mr.target_branch, f"the pipelines of {mr.target_branch}", _LISTED
-        listed = list_branch_pipelines(self._client, *where).items
+        listed = self._client.list_branch_pipelines(*where).items
         passed = [each for each in listed if each.status == "success"]
         if not passed:
             query = {"status": "success"}
-            passed = [*list_branch_pipelines(self._client, *where, query).items]
+            passed = [*self._client.list_branch_pipelines(*where, query).items]
         newest = passed[0].id if passed else 0
         newer = [each for each in listed if each.status != "success" and each.id > newest]
         return *newer[:BRANCH_PIPELINES], *passed[:BRANCH_PIPELINES]
@@ -121,7 +116,15 @@ class LastPassedJobs:
         if project not in allowed:
             return {}
         if trail:
-            below = self._list_started(project, pipeline.id).get(trail[0])
+            if pipeline.id not in self._started:
+                path = f"/projects/{project}/pipelines/{pipeline.id}"
+                bridges = self._client.list_trigger_jobs(path, "the trigger jobs").items
+                self._started[pipeline.id] = {
+                    each.name: each.downstream_pipeline
+                    for each in bridges
+                    if each.downstream_pipeline
+                }
+            below = self._started[pipeline.id].get(trail[0])
             return self._read_passed_jobs(below, trail[1:], allowed) if below else {}
         path, what = f"/projects/{project}/pipelines/{pipeline.id}/jobs", "passed jobs"
         query = {"scope[]": "success"}
@@ -130,13 +133,3 @@ class LastPassedJobs:
             job.name: PassedJob(project, pipeline, job)
             for job in sorted(found, key=lambda job: job.id)
         }
-
-    def _list_started(self, project: int, number: int) -> dict[str, wire.Pipeline]:
-        """Return the pipelines that a pipeline has started, by the names of their trigger jobs."""
-        if number not in self._started:
-            path = f"/projects/{project}/pipelines/{number}"
-            found = list_trigger_jobs(self._client, path, "the trigger jobs").items
-            self._started[number] = {
-                each.name: each.downstream_pipeline for each in found if each.downstream_pipeline
-            }
-        return self._started[number]

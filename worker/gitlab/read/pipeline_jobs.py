@@ -11,7 +11,7 @@ from pydantic import Field
 
 from worker.errors import SourceError
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import Listing, list_trigger_jobs
+from worker.gitlab.read.api import Listing
 from worker.gitlab.read.base import RawDocument, SourceDef, present
 from worker.gitlab.read.last_passed_jobs import Trail
 from worker.gitlab.read.merge_request import describe_pipeline
@@ -33,15 +33,34 @@ class OfPipeline(Arguments):
     )
 
 
-def list_pipeline_jobs(args: OfPipeline, reader: Reader) -> RawDocument:
+def _list_pipeline_jobs(args: OfPipeline, reader: Reader) -> RawDocument:
     """Return the pipeline, its jobs and those of the pipelines it has started, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
     path, pipeline, own = reader.find_pipeline(number, f"pipeline {number}")
     found = read_all_jobs(path, number, reader)
     started = DownstreamPipelines(reader, own=own)
     downstream = started.list_below(path, pipeline.id)
-    content = _describe_pipeline(pipeline, found.items) | present(downstream=downstream)
-    missing = [*_list_missing(pipeline, found, bool(downstream)), *started.missing_parts]
+    retried, runs = find_retried_ids(found.items), _group_attempts(found.items)
+
+    def rank(job: wire.Job) -> int:
+        if job.status != "failed":
+            return 3
+        return 2 if job.id in retried else int(job.allow_failure)
+
+    jobs = sorted(found.items, key=lambda job: (rank(job), job.id))
+    content = {
+        "pipeline": describe_pipeline(pipeline),
+        "counts": dict(Counter(job.status for job in jobs if job.id not in retried)),
+        "jobs": [_describe_attempt(job, job.id in retried, runs[job.name]) for job in jobs],
+        **present(downstream=downstream),
+    }
+    failed = any(job.status == "failed" and job.id not in retried for job in jobs)
+    missing = list(started.missing_parts)
+    if found.more:
+        missing.insert(0, f"jobs older than the newest {len(found.items)}")
+    elif pipeline.status == "failed" and not (failed or downstream or pipeline.yaml_errors):
+        why = "GitLab shows none, nor a child pipeline that the read token may see"
+        missing.insert(0, f"the failed job: {why}")
     final = pipeline.status not in ("created", "pending", "running")
     return RawDocument(content, "; ".join(missing), final)
 
@@ -55,17 +74,6 @@ def read_all_jobs(path: str, number: int, reader: Reader) -> Listing[wire.Job]:
     return found
 
 
-def _describe_pipeline(pipeline: wire.Pipeline, found: Sequence[wire.Job]) -> dict[str, Any]:
-    retried = find_retried_ids(found)
-    runs = _group_attempts(found)
-    jobs = sorted(found, key=lambda job: (_rank_job(job, retried), job.id))
-    return {
-        "pipeline": describe_pipeline(pipeline),
-        "counts": dict(Counter(job.status for job in jobs if job.id not in retried)),
-        "jobs": [_describe_attempt(job, job.id in retried, runs[job.name]) for job in jobs],
-    }
-
-
 def _group_attempts(jobs: Sequence[wire.Job]) -> dict[str, list[int]]:
     runs: dict[str, list[int]] = {}
     for job in sorted(jobs, key=lambda job: job.id):
@@ -77,12 +85,6 @@ def find_retried_ids(jobs: Sequence[wire.Job]) -> frozenset[int]:
     """Find retried jobs: GitLab does not mark them, but a newer job has the same name."""
     newest = {name: ids[-1] for name, ids in _group_attempts(jobs).items()}
     return frozenset(job.id for job in jobs if job.id != newest[job.name])
-
-
-def _rank_job(job: wire.Job, retried: frozenset[int]) -> int:
-    if job.status != "failed":
-        return 3
-    return 2 if job.id in retried else int(job.allow_failure)
 
 
 def _describe_attempt(job: wire.Job, retried: bool, runs: list[int]) -> dict[str, Any]:
@@ -107,16 +109,6 @@ def _describe_attempt(job: wire.Job, retried: bool, runs: list[int]) -> dict[str
     )
 
 
-def _list_missing(pipeline: wire.Pipeline, found: Listing[wire.Job], descended: bool) -> list[str]:
-    if found.more:
-        return [f"jobs older than the newest {len(found.items)}"]
-    retried = find_retried_ids(found.items)
-    failed = [job for job in found.items if job.status == "failed" and job.id not in retried]
-    if pipeline.status != "failed" or failed or descended or pipeline.yaml_errors:
-        return []
-    return ["the failed job: GitLab shows none, nor a child pipeline that the read token may see"]
-
-
 PIPELINE_JOBS = SourceDef(
     name="gitlab_list_pipeline_jobs",
     description=(
@@ -125,7 +117,7 @@ PIPELINE_JOBS = SourceDef(
         "their failed jobs."
     ),
     args=OfPipeline,
-    fetch=list_pipeline_jobs,
+    fetch=_list_pipeline_jobs,
 )
 
 
@@ -134,8 +126,6 @@ MAX_PIPELINES = 25
 
 _PASSED_SHOWN = 20
 """The most passed jobs that are listed of a downstream pipeline."""
-
-_QUERY = {"scope[]": "failed"}
 
 
 class DownstreamPipelines:
@@ -162,8 +152,8 @@ class DownstreamPipelines:
         """
         self._seen.add(number)
         try:
-            found = list_trigger_jobs(
-                self._reader.client, path, f"the trigger jobs of pipeline {number}"
+            found = self._reader.client.list_trigger_jobs(
+                path, f"the trigger jobs of pipeline {number}"
             )
         except SourceError as error:
             self.missing_parts.append(str(error))
@@ -197,45 +187,32 @@ class DownstreamPipelines:
                 f"pipeline {child.id} and what it has started: too many or too deep"
             )
             return [entry]
-        return self._describe_child(entry, child, (*trail, bridge.name))
-
-    def _describe_child(
-        self, entry: dict[str, Any], child: wire.Pipeline, trail: Trail
-    ) -> list[dict[str, Any]]:
-        reader = self._reader
-        project = child.project_id or reader.subject.pipeline_project_id
+        reader, project = self._reader, child.project_id
+        project = project or reader.subject.pipeline_project_id
+        path, trail = f"/projects/{project}/pipelines/{child.id}", (*trail, bridge.name)
         try:
             if not reader.may_read(project):
                 return [entry | {"not_read": f"project {project} is not one this session may read"}]
-            path = f"/projects/{project}/pipelines/{child.id}"
             failed = self._list_failed_jobs(path, child.id, project, trail)
         except SourceError as error:
             self._seen.add(child.id)
             return [entry | {"not_read": str(error)}]
-        allowed = bool(entry.get("allow_failure"))
-        passed = self._list_passed_jobs(path, child.id, project, trail) if failed else []
-        below = self.list_below(path, child.id, trail, allowed=allowed)
-        return [entry | present(failed_jobs=failed, passed_jobs=passed), *below]
-
-    def _list_passed_jobs(
-        self, path: str, number: int, project: int, trail: Trail
-    ) -> list[dict[str, Any]]:
-        """Return the newest passed jobs of a pipeline; none if they cannot be read."""
-        what, query = f"the passed jobs of pipeline {number}", {"scope[]": "success"}
+        passed: Sequence[wire.Job] = ()
+        what, query = f"the passed jobs of pipeline {child.id}", {"scope[]": "success"}
         with suppress(SourceError):
-            found = self._reader.client.page(
-                f"{path}/jobs", wire.Job, what, 1, _PASSED_SHOWN, query
-            )
-            self._allow_jobs(found.items, project, trail)
-            return [{"id": job.id, "name": job.name} for job in reversed(found.items)]
-        return []
+            if failed:
+                found = reader.client.page(f"{path}/jobs", wire.Job, what, 1, _PASSED_SHOWN, query)
+                self._allow_jobs(found.items, project, trail)
+                passed = found.items[::-1]
+        named = [{"id": job.id, "name": job.name} for job in passed]
+        below = self.list_below(path, child.id, trail, allowed=bridge.allow_failure or allowed)
+        return [entry | present(failed_jobs=failed, passed_jobs=named), *below]
 
     def _list_failed_jobs(
         self, path: str, number: int, project: int, trail: Trail
     ) -> list[dict[str, Any]]:
-        found = self._reader.client.many(
-            f"{path}/jobs", wire.Job, f"the failed jobs of pipeline {number}", _QUERY
-        )
+        what, query = f"the failed jobs of pipeline {number}", {"scope[]": "failed"}
+        found = self._reader.client.many(f"{path}/jobs", wire.Job, what, query)
         self._allow_jobs(found.items, project, trail)
         return [
             present(

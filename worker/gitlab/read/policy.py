@@ -1,16 +1,24 @@
 """Decides by the operator's settings which projects are served, and which merge requests are left
-alone; members of a project are asked of GitLab, inherited and invited ones included."""
+alone; finds the failed pipelines of the others, in case their webhooks were lost.
 
+Members of a project are asked of GitLab, inherited and invited ones included.
+"""
+
+import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from urllib.parse import quote
 
+from worker.conversation.triggers import PipelineFailed
 from worker.errors import SourceError
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import NotFound, ReadClient
+from worker.verdict.facts import parse_time
 
 MEMBER_SECONDS, REFUSAL_SECONDS = 300.0, 30.0
 """Seconds for which a membership of the bot is cached, and for which its absence is."""
@@ -62,17 +70,14 @@ def explain_unwanted(client: ReadClient, mr: wire.MergeRequest, policy: Policy, 
         return f"{name} has the label {label} (gitlab.skip_labels)"
     if not policy.bot_merge_requests and mr.author and is_bot(client, mr.author.id):
         return f"{name} is by a bot (gitlab.bot_merge_requests)"
-    if policy.skip_paths and _touches_only(client, mr, policy.skip_paths):
-        return f"{name} changes only files that are left alone (gitlab.skip_paths)"
+    if policy.skip_paths:
+        path = f"/projects/{mr.target_project_id}/merge_requests/{mr.iid}/diffs"
+        listed = client.many(path, wire.DiffFile, f"the diff of !{mr.iid}", pages=_DIFF_PAGES)
+        paths = {path for each in listed.items for path in (each.old_path, each.new_path)}
+        covered = all(any(fnmatchcase(path, glob) for glob in policy.skip_paths) for path in paths)
+        if paths and covered and not listed.more:
+            return f"{name} changes only files that are left alone (gitlab.skip_paths)"
     return ""
-
-
-def _touches_only(client: ReadClient, mr: wire.MergeRequest, globs: Sequence[str]) -> bool:
-    path = f"/projects/{mr.target_project_id}/merge_requests/{mr.iid}/diffs"
-    listed = client.many(path, wire.DiffFile, f"the diff of !{mr.iid}", pages=_DIFF_PAGES)
-    paths = {path for each in listed.items for path in (each.old_path, each.new_path)}
-    covered = all(any(fnmatchcase(path, glob) for glob in globs) for path in paths)
-    return bool(paths) and covered and not listed.more
 
 
 def is_members(client: ReadClient, mr: wire.MergeRequest, policy: Policy) -> bool:
@@ -95,11 +100,16 @@ def is_bot(client: ReadClient, user_id: int) -> bool:
         return False
 
 
+class _Member(wire.Answer):
+    access_level: int
+    state: str = "active"
+
+
 def read_access_level(client: ReadClient, project_id: int, user_id: int) -> int:
     """Return the access level of an active member, 0 for anybody else. Raises SourceError."""
     path = f"/projects/{project_id}/members/all/{user_id}"
     try:
-        member = client.one(path, wire.Member, f"member {user_id} of project {project_id}")
+        member = client.one(path, _Member, f"member {user_id} of project {project_id}")
     except NotFound:
         return 0
     return member.access_level if member.state == "active" else 0
@@ -125,7 +135,14 @@ class Memberships:
             until, answer = self._answers.get(project_id, (0.0, ""))
         if now < until:
             return answer
-        answer = self._ask_gitlab(project_id)
+        self._me = self._me or self._client.one("/user", wire.User, "the read token's user").id
+        try:
+            level = read_access_level(self._client, project_id, self._me)
+            answer = "" if level else "the bot is no member there, and gitlab.projects is empty"
+        except SourceError as error:
+            if error.transient:
+                raise
+            answer = f"whether the bot is a member cannot be told: {error}"
         with self._lock:
             self._answers.pop(project_id, None)
             seconds = REFUSAL_SECONDS if answer else MEMBER_SECONDS
@@ -134,12 +151,104 @@ class Memberships:
                 self._answers.popitem(last=False)
         return answer
 
-    def _ask_gitlab(self, project_id: int) -> str:
-        self._me = self._me or self._client.one("/user", wire.User, "the read token's user").id
+
+PAUSE = 0.1
+"""Seconds between two merge requests: a sweep is not urgent, and GitLab has a rate limit."""
+
+_PROJECT_PAGES = 10
+_MR_PAGES = 3
+_MOST_UNREAD = 3
+"""Unreadable merge requests of a project that are skipped before the project is given up."""
+
+_WILD = re.compile(r"[*?\[]")
+
+
+def find_failed_pipelines(
+    client: ReadClient, globs: Sequence[str], since: float, sleep: Callable[[float], None]
+) -> Iterator[PipelineFailed | str]:
+    """Find failed pipelines of open merge requests, in case their webhooks were lost: see
+    `GitLabReader.find_failed_pipelines`.
+
+    `globs` are in lower case; without any, all projects of which the bot is a member are searched.
+    """
+    for project in _list_projects(client, globs):
+        if isinstance(project, str):
+            yield project
+            continue
         try:
-            level = read_access_level(self._client, project_id, self._me)
+            yield from _find_in_project(client, project, since, sleep)
         except SourceError as error:
-            if error.transient:
+            yield str(error)
+
+
+def _list_projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
+    for path in globs:
+        if not _WILD.search(path):
+            try:
+                where = f"/projects/{quote(path, safe='')}"
+                project = client.one(where, wire.Project, f"the project {path}")
+            except SourceError as error:
+                yield str(error)
+                continue
+            present = project.path_with_namespace
+            renamed = f"the project {path} is {present} now: correct gitlab.projects"
+            yield project if present.lower() == path.lower() else renamed
+    if not globs or any(_WILD.search(glob) for glob in globs):
+        try:
+            yield from _list_member_projects(client, globs)
+        except SourceError as error:
+            yield str(error)
+
+
+def _list_member_projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
+    """Yield the projects where the bot is a member and that a wildcard names; all without globs."""
+    query = {"membership": "true", "archived": "false", "order_by": "id", "sort": "asc"}
+    listed = client.many("/projects", wire.Project, "the projects", query, _PROJECT_PAGES)
+    wild = [glob for glob in globs if _WILD.search(glob)]
+    plain = set(globs) - set(wild)
+    for project in listed.items:
+        path = project.path_with_namespace.lower()
+        named = not globs or any(fnmatchcase(path, glob) for glob in wild)
+        if named and path not in plain:
+            yield project
+    if listed.more:
+        yield f"only the first {len(listed.items)} projects were looked at: name fewer"
+
+
+def _find_in_project(
+    client: ReadClient, project: wire.Project, since: float, sleep: Callable[[float], None]
+) -> Iterator[PipelineFailed | str]:
+    path = f"/projects/{project.id}/merge_requests"
+    query = {
+        "state": "opened",
+        "updated_after": datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "order_by": "updated_at",
+        "sort": "desc",
+    }
+    what = f"the merge requests of {project.path_with_namespace}"
+    listed = client.many(path, wire.MergeRequest, what, query, _MR_PAGES)
+    unread = 0
+    for each in listed.items:
+        sleep(PAUSE)
+        try:
+            one = f"{path}/{each.iid}"
+            mr = client.one(one, wire.MergeRequest, f"merge request !{each.iid}")
+        except SourceError as error:
+            unread += 1
+            if unread > _MOST_UNREAD:
                 raise
-            return f"whether the bot is a member cannot be told: {error}"
-        return "" if level else "the bot is no member there, and gitlab.projects is empty"
+            yield str(error)
+            continue
+        head = mr.head_pipeline
+        if head is not None and head.status == "failed":
+            yield PipelineFailed(
+                project_id=head.project_id or mr.source_project_id or project.id,
+                pipeline_id=head.id,
+                sha=head.sha,
+                ref=mr.source_branch,
+                mr_iid=mr.iid,
+                mr_project_id=project.id,
+                finished_at=int(parse_time(head.finished_at or "") or 0),
+            )
+    if listed.more:
+        yield f"{what}: only the newest {len(listed.items)} were looked at"

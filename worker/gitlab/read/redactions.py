@@ -123,10 +123,6 @@ def repack(files: Iterable[Packed], redact: Redactions) -> Iterator[Redacted]:
 
     A last member, `NOTICE`, names the files that were left out. Raises what `files` raises.
     """
-    return map(assume_redacted, _pack_files(files, redact))
-
-
-def _pack_files(files: Iterable[Packed], redact: Redactions) -> Iterator[bytes]:
     engine = zlib.compressobj(1, zlib.DEFLATED, 31)
     notices: list[str] = []
     for file in files:
@@ -137,12 +133,12 @@ def _pack_files(files: Iterable[Packed], redact: Redactions) -> Iterator[bytes]:
             notices.append(f"{file.name[:500]!r}: {why}\n")
             continue
         shown = redact(name.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
-        yield from _pack_member(engine, shown, redact(data), file.executable)
+        yield _pack_member(engine, shown, redact(data), file.executable)
     if notices:
         more = len(notices) - _MAX_NOTICES
         text = "".join(notices[:_MAX_NOTICES]) + (f"and {more} more\n" if more > 0 else "")
-        yield from _pack_member(engine, NOTICE, redact(text.encode(errors="replace")), False)
-    yield engine.compress(b"\0" * 2 * _BLOCK) + engine.flush()
+        yield _pack_member(engine, NOTICE, redact(text.encode(errors="replace")), False)
+    yield assume_redacted(engine.compress(b"\0" * 2 * _BLOCK) + engine.flush())
 
 
 def _join_chunks(chunks: Iterator[bytes]) -> bytes | None:
@@ -154,11 +150,8 @@ def _join_chunks(chunks: Iterator[bytes]) -> bytes | None:
     return bytes(data)
 
 
-def _pack_member(
-    engine: "zlib._Compress", name: str, data: bytes, executable: bool
-) -> Iterator[bytes]:
+def _pack_member(engine: "zlib._Compress", name: str, data: Redacted, executable: bool) -> Redacted:
     info = tarfile.TarInfo(name)
     info.size, info.mode = len(data), 0o755 if executable else 0o644
     header = info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
-    yield engine.compress(header)
-    yield engine.compress(data + b"\0" * (-len(data) % _BLOCK))
+    return assume_redacted(engine.compress(header + data + b"\0" * (-len(data) % _BLOCK)))

@@ -12,12 +12,7 @@ from worker.errors import ArgumentError
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import Blob, Listing, NoSuchFile
 from worker.gitlab.read.base import RawDocument, Ref, SourceDef, redact_document
-from worker.gitlab.read.merge_request import (
-    list_left_out,
-    make_diff_document,
-    render_diff,
-    split_by_size,
-)
+from worker.gitlab.read.merge_request import make_diff_document
 from worker.gitlab.read.session_reader import Reader
 from worker.safety.redacted_values import assume_redacted
 from worker.safety.untrusted import one_line, visible
@@ -37,19 +32,23 @@ _SAMPLE = 8192  # bytes that are searched for a NUL, the mark of a binary file
 _CUT = re.compile(r"\[\.\.\. \d+ bytes of this file are left out here \.\.\.\]")
 
 
-class File(Arguments):
-    """Which file, and as of when."""
-
+class _File(Arguments):
     path: str = Field(min_length=1, max_length=1000, description="Like src/app.py.")
     ref: Ref = ""
     first_line: int = Field(default=0, ge=0, description="Default: 1.")
     last_line: int = Field(default=0, ge=0, description="Default: the last.")
 
 
-def read_file(args: File, reader: Reader) -> Document:
+def _read_file(args: _File, reader: Reader) -> Document:
     """Read the file, or only the start and end of a large one; of a range, the numbered lines."""
-    path = check_path(args.path)
-    document = redact_document(_read_whole(args, path, reader), reader.redact)
+    path, ref = check_path(args.path), args.ref or reader.subject.sha
+    try:
+        blob = reader.read_first(lambda project: read_from_project(project, reader, path, ref), ref)
+    except NoSuchFile as error:  # the model's guess was wrong, no evidence is missing
+        raise ArgumentError(
+            f"path: there is no {path} at {ref}; gitlab_list_files names the files"
+        ) from error
+    document = redact_document(join_ends(blob), reader.redact)
     lines = list_known_lines(document)
     if args.first_line or args.last_line:
         return _cut_range(args, document, lines)
@@ -66,17 +65,6 @@ def read_file(args: File, reader: Reader) -> Document:
         return document
     brief = partial(preview, most=BRIEF)
     return replace(document, preview=preview, brief=brief, shown_whole=SHOWN_WHOLE)
-
-
-def _read_whole(args: File, path: str, reader: Reader) -> RawDocument:
-    ref = args.ref or reader.subject.sha
-    try:
-        blob = reader.read_first(lambda project: read_from_project(project, reader, path, ref), ref)
-    except NoSuchFile as error:  # the model's guess was wrong, no evidence is missing
-        raise ArgumentError(
-            f"path: there is no {path} at {ref}; gitlab_list_files names the files"
-        ) from error
-    return join_ends(blob)
 
 
 def join_ends(blob: Blob) -> RawDocument:
@@ -97,7 +85,7 @@ def list_known_lines(document: Document) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def _cut_range(args: File, whole: Document, lines: Sequence[str]) -> Document:
+def _cut_range(args: _File, whole: Document, lines: Sequence[str]) -> Document:
     """Cut lines from the redacted file: a multi-line secret is found only in the whole file."""
     first, last = max(args.first_line, 1), args.last_line or len(lines)
     if first > min(last, len(lines)):
@@ -129,6 +117,11 @@ def check_path(path: str) -> str:
     return path
 
 
+def check_folder(folder: str) -> str:
+    """Return a folder's path without slashes around it, "" for the top. Raises ArgumentError."""
+    return check_path(folder.strip("/")) if folder.strip("/") else ""
+
+
 FILE = SourceDef(
     name="gitlab_get_file",
     description=(
@@ -136,8 +129,8 @@ FILE = SourceDef(
         "text`; a whole file is saved without numbers. Of a long one you see what is near the "
         "places that the failing jobs' logs name."
     ),
-    args=File,
-    fetch=read_file,
+    args=_File,
+    fetch=_read_file,
 )
 
 
@@ -145,25 +138,15 @@ _TREE_PAGES = 30
 """Pages of 100 entries."""
 
 
-class Tree(Arguments):
-    """Which folder, and as of when."""
-
+class _Tree(Arguments):
     folder: str = Field(default="", max_length=1000, description="Like src/app; default: the top.")
     ref: Ref = ""
     recursive: bool = Field(default=True, description="Subfolders too.")
 
 
-def list_files(args: Tree, reader: Reader) -> RawDocument:
+def _list_files(args: _Tree, reader: Reader) -> RawDocument:
     """Return one path per line; the path of a folder ends with a slash."""
-    found = _read_tree(args, reader)
-    lines = [each.path + ("/" if each.type == "tree" else "") for each in found.items]
-    missing = f"everything after the first {len(lines)} entries" if found.more else ""
-    text = "".join(f"{line}\n" for line in lines)
-    return RawDocument(text, missing)
-
-
-def _read_tree(args: Tree, reader: Reader) -> Listing[wire.TreeEntry]:
-    folder = check_path(args.folder.strip("/")) if args.folder.strip("/") else ""
+    folder = check_folder(args.folder)
     ref = args.ref or reader.subject.sha
     query = {"ref": ref, "recursive": str(args.recursive).lower(), "path": folder}
     what = f"the folder {folder or '/'} at {ref}"
@@ -173,23 +156,24 @@ def _read_tree(args: Tree, reader: Reader) -> Listing[wire.TreeEntry]:
             f"{project}/repository/tree", wire.TreeEntry, what, query, _TREE_PAGES
         )
 
-    return reader.read_first(read, ref)
+    found = reader.read_first(read, ref)
+    lines = [each.path + ("/\n" if each.type == "tree" else "\n") for each in found.items]
+    missing = f"everything after the first {len(lines)} entries" if found.more else ""
+    return RawDocument("".join(lines), missing)
 
 
 TREE = SourceDef(
     name="gitlab_list_files",
     description="The paths of the repository's files, one a line.",
-    args=Tree,
-    fetch=list_files,
+    args=_Tree,
+    fetch=_list_files,
 )
 
 
 HITS = 50
 
 
-class Search(Arguments):
-    """What, and as of when."""
-
+class _Search(Arguments):
     text: str = Field(min_length=3, max_length=200, description="Words of the code; no regex.")
     ref: str = Field(
         default="",
@@ -198,22 +182,26 @@ class Search(Arguments):
     )
 
 
-def _search_code(args: Search, reader: Reader) -> RawDocument:
+class _Hit(wire.Answer):
+    """A place in a file that a search has found; `data` holds lines from `startline` on."""
+
+    path: str
+    startline: int = 1
+    data: str = ""
+
+
+def _search_code(args: _Search, reader: Reader) -> RawDocument:
     """Return each hit with its lines, in the format of grep."""
     query = {"scope": "blobs", "search": args.text} | ({"ref": args.ref} if args.ref else {})
     path = f"{reader.target_project}/search"
     what = f"the search for {args.text!r}"
-    found = reader.client.page(path, wire.SearchHit, what, 1, HITS, query)
-    text = "\n".join(map(_write_hit, found.items)) or "nothing found\n"
+    found = reader.client.page(path, _Hit, what, 1, HITS, query)
+    places = []
+    for hit in found.items:
+        lines = enumerate(visible(hit.data).rstrip("\n").split("\n"), hit.startline)
+        places.append("".join(f"{hit.path}:{number}: {line}\n" for number, line in lines))
     missing = f"all after the first {HITS} places" if found.more else ""
-    return RawDocument(text, missing)
-
-
-def _write_hit(hit: wire.SearchHit) -> str:
-    lines = visible(hit.data).rstrip("\n").split("\n")
-    return "".join(
-        f"{hit.path}:{number}: {line}\n" for number, line in enumerate(lines, hit.startline)
-    )
+    return RawDocument("\n".join(places) or "nothing found\n", missing)
 
 
 SEARCH = SourceDef(
@@ -222,7 +210,7 @@ SEARCH = SourceDef(
         "Search the files of one branch for words. For many or exact searches use `rg` in the "
         "sandbox, over gitlab_get_source_archive."
     ),
-    args=Search,
+    args=_Search,
     fetch=_search_code,
 )
 
@@ -230,9 +218,7 @@ SEARCH = SourceDef(
 _MAX_COMMITS = 100
 
 
-class Compare(Arguments):
-    """Between what."""
-
+class _Compare(Arguments):
     old: str = Field(min_length=1, max_length=300, description="Branch, tag or commit.")
     new: str = Field(default="", max_length=300, description="Default: the pipeline's commit.")
     straight: bool = Field(
@@ -240,7 +226,7 @@ class Compare(Arguments):
     )
 
 
-def compare_commits(args: Compare, reader: Reader) -> Document:
+def _compare_commits(args: _Compare, reader: Reader) -> Document:
     """Return the commits, a line for each file, then one unified diff."""
     new = args.new or reader.subject.sha
     found = _compare(args.old, new, args.straight, reader)
@@ -269,14 +255,12 @@ def _compare(old: str, new: str, straight: bool, reader: Reader) -> wire.Compari
 
 
 def _make_comparison(heading: str, found: wire.Comparison, reader: Reader) -> Document:
-    shown, cut = split_by_size(found.diffs)
-    missing = list_left_out(cut)
+    missing = []
     if found.compare_timeout:
         missing.append("part of the diff: GitLab gave up, it is too large")
     if len(found.commits) > _MAX_COMMITS:
         missing.append(f"{len(found.commits) - _MAX_COMMITS} older commits")
-    text = heading + render_diff(found.diffs, shown)
-    return make_diff_document(text, "; ".join(missing), reader)
+    return make_diff_document(heading, found.diffs, missing, reader)
 
 
 def _write_commits(commits: tuple[wire.Commit, ...]) -> str:
@@ -292,6 +276,6 @@ COMPARE = SourceDef(
         "The commits and the unified diff between two commits, such as that of the last green "
         "pipeline and this one."
     ),
-    args=Compare,
-    fetch=compare_commits,
+    args=_Compare,
+    fetch=_compare_commits,
 )

@@ -3,7 +3,7 @@
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TypeVar
@@ -95,18 +95,14 @@ class Reader:
         a fork's branches is its author's choice. Of a fork whose code not all readers of the note
         may read, there are only the merge request's own commits.
         """
-        if not self._may_read_fork(refs):
+        if len(self.projects) == 1:
+            return self.projects
+        if not all(map(self.binding.is_own_commit, refs)) and not self.audience().sees_fork:
             return (self.target_project,)
         named = [ref for ref in refs if not COMMIT.fullmatch(ref)]
-        if named and len(self.projects) > 1 and all(map(self._has_ref, named)):
+        if named and all(map(self._has_ref, named)):
             return (self.target_project,)
         return self.projects
-
-    def _may_read_fork(self, refs: Sequence[str]) -> bool:
-        """Whether `refs` may be read in the project the pipeline ran in. Raises SourceError."""
-        if len(self.projects) == 1 or all(map(self.binding.is_own_commit, refs)):
-            return True
-        return self.audience().sees_fork
 
     def read_first(self, read: Callable[[str], T], *refs: str) -> T:
         """Call `read` with the API path of each project for `refs`, until one has what it reads.
@@ -145,18 +141,16 @@ class Reader:
         except NotFound as error:
             if isinstance(error, NoSuchFile):
                 raise
-            if self.subject.sha in refs and (hint := self._describe_merge_result()):
+            hint = ""
+            if self.subject.sha in refs:
+                number = self.subject.pipeline_id
+                path = f"{self.pipeline_project}/pipelines/{number}"
+                with suppress(SourceError):
+                    pipeline = self.client.one(path, wire.Pipeline, f"pipeline {number}")
+                    hint = self.binding.describe_merge_result(pipeline)
+            if hint:
                 raise NotFound(f"{error} ({hint})") from error
             raise
-
-    def _describe_merge_result(self) -> str:
-        number = self.subject.pipeline_id
-        path = f"{self.pipeline_project}/pipelines/{number}"
-        try:
-            pipeline = self.client.one(path, wire.Pipeline, f"pipeline {number}")
-            return self.binding.describe_merge_result(pipeline.ref)
-        except SourceError:
-            return ""
 
     def _has_ref(self, ref: str) -> bool:
         path = f"{self.target_project}/repository/commits/{quote(ref, safe='')}"
@@ -196,8 +190,11 @@ class Reader:
 
     def may_read_path(self, path: str) -> bool:
         """Like `may_read`, for a project given by its path; its id and its current path decide."""
-        if path.lower() in map(self._read_present_path, self.projects):
-            return True
+        what = "the session's project"
+        for own in self.projects:  # it may have been renamed
+            present = self.client.one(own, wire.Project, what).path_with_namespace
+            if path.lower() == present.lower():
+                return True
         if not self.also:
             return False
         where = f"/projects/{quote(path, safe='')}"
@@ -206,11 +203,6 @@ class Reader:
         except NotFound:
             return False
         return self._is_own(project.id) or self._is_allowed(project)
-
-    def _read_present_path(self, project: str) -> str:
-        """Return the path of a project of the session, in lower case: it may have been renamed."""
-        what = "the session's project"
-        return self.client.one(project, wire.Project, what).path_with_namespace.lower()
 
     def _is_own(self, project_id: int) -> bool:
         return project_id in (self.subject.project_id, self.subject.pipeline_project_id)

@@ -87,8 +87,11 @@ class Spool:
 
     def write(self, lines: Redacted) -> None:
         """Append whole lines, each ended by a newline. Raises SourceError if there is no room."""
-        for block in _split_blocks(lines):
-            self._write(block)
+        start = 0
+        while start < len(lines):
+            end = lines.find(b"\n", start + BLOCK) + 1 or len(lines)
+            self._write(lines[start:end])
+            start = end
 
     def _write(self, lines: bytes) -> None:
         if not self._segments or self._segments[-1].size >= self._room:
@@ -103,33 +106,28 @@ class Spool:
         self.lines += count
         self.size += len(lines)
         if len(self._segments) > _SEGMENTS:
-            self._drop_segment(self._segments.pop(_HEAD))
-
-    def _drop_segment(self, segment: _Segment) -> None:
-        self._blocks = [block for block in self._blocks if block.segment is not segment]
-        self.size -= segment.size
-        self.dropped_bytes += segment.size
-        first = self.dropped_lines.start or segment.first
-        self.dropped_lines = range(first, segment.first + segment.lines)
+            gone = self._segments.pop(_HEAD)
+            self._blocks = [block for block in self._blocks if block.segment is not gone]
+            self.size -= gone.size
+            self.dropped_bytes += gone.size
+            first = self.dropped_lines.start or gone.first
+            self.dropped_lines = range(first, gone.first + gone.lines)
 
     def chunks(self, most: int | None = None) -> Iterator[Redacted]:
-        """Return the log, with empty lines for what was left out, so that line N stays line N.
+        """Yield the log, with empty lines for what was left out, so that line N stays line N.
 
         If the log has more than `most` bytes, more of its middle is left out.
         """
-        return map(assume_redacted, self._read_chunks(most))
-
-    def _read_chunks(self, most: int | None) -> Iterator[bytes]:
         hidden = self.dropped_lines if most is None else self._choose_hidden(most)
         is_marked = not hidden
         for block in self._blocks:
             if not is_marked and block.first >= hidden.stop:
-                yield from _make_gap(hidden)
+                yield from map(assume_redacted, _make_gap(hidden))
                 is_marked = True
             if block.first not in hidden:
-                yield block.segment.read(block.offset, block.size)
+                yield assume_redacted(block.segment.read(block.offset, block.size))
         if not is_marked:
-            yield from _make_gap(hidden)
+            yield from map(assume_redacted, _make_gap(hidden))
 
     def _choose_hidden(self, most: int) -> range:
         """Choose the lines to leave out, dropped ones included, to keep `most` bytes."""
@@ -165,14 +163,6 @@ class Spool:
         block = self._blocks[at]
         text = block.segment.read(block.offset, block.size).decode("utf-8", "replace")
         return block.first, text.split("\n")[:-1]
-
-
-def _split_blocks(lines: bytes) -> Iterator[bytes]:
-    start = 0
-    while start < len(lines):
-        end = lines.find(b"\n", start + BLOCK) + 1 or len(lines)
-        yield lines[start:end]
-        start = end
 
 
 def _make_gap(hidden: range) -> Iterator[bytes]:

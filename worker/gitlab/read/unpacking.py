@@ -31,6 +31,9 @@ _RATIO_FROM = 10 * 1024 * 1024
 """Unpacked bytes above which more than `_MAX_RATIO` times the packed size counts as a zip bomb."""
 
 
+_PIECE = 1 << 18
+
+
 class _SizeCaps:
     """Counts what one archive unpacks to. Raises SourceError past a cap."""
 
@@ -63,24 +66,7 @@ class _SizeCaps:
             )
 
 
-def _inflate(chunks: Iterable[bytes], caps: _SizeCaps, what: str) -> Iterator[bytes]:
-    """Yield the unpacked content of a gzip stream, in small pieces. Raises SourceError."""
-    engine = zlib.decompressobj(wbits=31)
-    for chunk in caps.count_packed(chunks):
-        rest = chunk
-        while rest and not engine.eof:
-            try:
-                piece = engine.decompress(rest, 1 << 18)
-            except zlib.error as error:
-                raise SourceError(f"{what}: not a gzip file: {error}") from error
-            caps.count_unpacked(len(piece))
-            yield piece
-            rest = engine.unconsumed_tail
-    if not engine.eof:
-        raise SourceError(f"{what}: it broke off")
-
-
-class ChunkReader:
+class _ChunkReader:
     """Chunks as a file that can only be read forwards."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
@@ -112,7 +98,25 @@ class ChunkReader:
         self._rest[:0] = data
 
 
-_TAR_PIECE = 1 << 18
+def _inflate(
+    pipe: _ChunkReader, wbits: int, wrong: str, caps: _SizeCaps, what: str
+) -> Iterator[bytes]:
+    """Yield the unpacked content of a deflated stream, in small pieces; what follows it stays in
+    `pipe`. Raises SourceError, which says `wrong` of what is no such stream."""
+    engine = zlib.decompressobj(wbits=wbits)
+    while not engine.eof:
+        rest = pipe.read_available()
+        if not rest:
+            raise SourceError(f"{what}: it broke off")
+        while rest and not engine.eof:
+            try:
+                piece = engine.decompress(rest, _PIECE)
+            except zlib.error as error:
+                raise SourceError(f"{what}: {wrong}: {error}") from error
+            caps.count_unpacked(len(piece))
+            yield piece
+            rest = engine.unconsumed_tail
+    pipe.put_back(engine.unused_data)
 
 
 _MAX_HEADER = 8 * 1024
@@ -129,7 +133,19 @@ _EXTENDED = (
 def read_tar(packed: Iterator[bytes], what: str) -> Iterator[Packed]:
     """Yield the regular files of a tar.gz without its top folder. Raises SourceError."""
     caps = _SizeCaps(what)
-    pipe = ChunkReader(_inflate(packed, caps, what))
+    source = _ChunkReader(caps.count_packed(packed))
+
+    def inflate() -> Iterator[bytes]:
+        yield from _inflate(source, 31, "not a gzip file", caps, what)
+        while source.read_available():
+            pass
+
+    def read_pieces(content: IO[bytes]) -> Iterator[bytes]:
+        with _translate_tar_errors(what):
+            while piece := content.read(_PIECE):
+                yield piece
+
+    pipe = _ChunkReader(inflate())
     with (
         _translate_tar_errors(what),
         tarfile.open(fileobj=cast(IO[bytes], pipe), mode="r|", tarinfo=_ShortHeader) as tar,
@@ -141,13 +157,7 @@ def read_tar(packed: Iterator[bytes], what: str) -> Iterator[Packed]:
             content = tar.extractfile(info)
             if content is not None:
                 name = info.name.partition("/")[2]
-                yield Packed(name, _read_tar_pieces(content, what), bool(info.mode & 0o100))
-
-
-def _read_tar_pieces(content: IO[bytes], what: str) -> Iterator[bytes]:
-    with _translate_tar_errors(what):
-        while piece := content.read(_TAR_PIECE):
-            yield piece
+                yield Packed(name, read_pieces(content), bool(info.mode & 0o100))
 
 
 @contextmanager
@@ -176,7 +186,6 @@ _NEXT = (_LOCAL, _CENTRAL, _END, _END64)
 _HEADER = struct.Struct("<HHHHHIIIHH")
 _ENCRYPTED, _STREAMED, _UTF8 = 0x1, 0x8, 0x800
 _STORED, _DEFLATED = 0, 8
-_PIECE = 1 << 18
 _STEP = 1 << 12
 _AHEAD = 28
 _MARK = rb"PK(?:\x03\x04|\x01\x02|\x05\x06|\x06\x06)"
@@ -198,7 +207,7 @@ def read_zip(chunks: Iterable[bytes], what: str) -> Iterator[Packed]:
     Raises SourceError for what is not a zip, is truncated or encrypted, or exceeds a cap.
     """
     caps = _SizeCaps(what)
-    pipe = ChunkReader(caps.count_packed(chunks))
+    pipe = _ChunkReader(caps.count_packed(chunks))
     while (mark := pipe.read(4)) == _LOCAL:
         header = _read_header(pipe, what)
         content = _read_content(header, pipe, caps, what)
@@ -213,7 +222,7 @@ def read_zip(chunks: Iterable[bytes], what: str) -> Iterator[Packed]:
         pass
 
 
-def _read_header(pipe: ChunkReader, what: str) -> _Header:
+def _read_header(pipe: _ChunkReader, what: str) -> _Header:
     raw = pipe.read(_HEADER.size)
     if len(raw) < _HEADER.size:
         raise SourceError(f"{what}: it broke off")
@@ -239,14 +248,21 @@ def _read_zip64_size(extra: bytes, both: bool) -> int:
 
 
 def _read_content(
-    header: _Header, pipe: ChunkReader, caps: _SizeCaps, what: str
+    header: _Header, pipe: _ChunkReader, caps: _SizeCaps, what: str
 ) -> Iterator[bytes]:
     if header.method == _DEFLATED:
-        yield from _read_deflated(pipe, caps, what)
+        yield from _inflate(pipe, -15, "damaged", caps, what)
     elif header.method == _STORED and header.flags & _STREAMED:
         yield from _read_stored_stream(header.name, pipe, caps, what)
     elif header.method == _STORED:
-        yield from _read_stored(header.packed, pipe, caps, what)
+        left = header.packed
+        while left > 0:
+            piece = pipe.read(min(left, _PIECE))
+            if not piece:
+                raise SourceError(f"{what}: it broke off")
+            left -= len(piece)
+            caps.count_unpacked(len(piece))
+            yield piece
     else:
         raise SourceError(
             f"{what}: {header.name[:200]!r} in it is packed in a way that cannot be read as a "
@@ -256,35 +272,8 @@ def _read_content(
         _skip_descriptor(pipe, what)
 
 
-def _read_deflated(pipe: ChunkReader, caps: _SizeCaps, what: str) -> Iterator[bytes]:
-    engine = zlib.decompressobj(wbits=-15)
-    while not engine.eof:
-        rest = pipe.read_available()
-        if not rest:
-            raise SourceError(f"{what}: it broke off")
-        while rest and not engine.eof:
-            try:
-                piece = engine.decompress(rest, _PIECE)
-            except zlib.error as error:
-                raise SourceError(f"{what}: damaged: {error}") from error
-            caps.count_unpacked(len(piece))
-            yield piece
-            rest = engine.unconsumed_tail
-    pipe.put_back(engine.unused_data)
-
-
-def _read_stored(size: int, pipe: ChunkReader, caps: _SizeCaps, what: str) -> Iterator[bytes]:
-    while size > 0:
-        piece = pipe.read(min(size, _PIECE))
-        if not piece:
-            raise SourceError(f"{what}: it broke off")
-        size -= len(piece)
-        caps.count_unpacked(len(piece))
-        yield piece
-
-
 def _read_stored_stream(
-    name: str, pipe: ChunkReader, caps: _SizeCaps, what: str
+    name: str, pipe: _ChunkReader, caps: _SizeCaps, what: str
 ) -> Iterator[bytes]:
     """Yield a member whose size follows it, as gitlab-runner writes symbolic links.
 
@@ -313,17 +302,14 @@ def _find_end(held: bytes, size: int, crc: int) -> tuple[int, bool]:
     for found in _SIZES.finditer(held):
         at = found.start()
         crc, done = zlib.crc32(held[done:at], crc), at
-        if _has_sizes(held[at : at + _AHEAD], (crc, size + at, size + at)):
+        ahead, own = held[at : at + _AHEAD], (crc, size + at, size + at)
+        narrow = ahead[16:20] in _NEXT and struct.unpack_from("<III", ahead, 4) == own
+        if narrow or (ahead[24:28] in _NEXT and struct.unpack_from("<IQQ", ahead, 4) == own):
             return at, True
     return max(0, len(held) - _AHEAD + 1), False
 
 
-def _has_sizes(ahead: bytes, own: tuple[int, int, int]) -> bool:
-    narrow = ahead[16:20] in _NEXT and struct.unpack_from("<III", ahead, 4) == own
-    return narrow or (ahead[24:28] in _NEXT and struct.unpack_from("<IQQ", ahead, 4) == own)
-
-
-def _skip_descriptor(pipe: ChunkReader, what: str) -> None:
+def _skip_descriptor(pipe: _ChunkReader, what: str) -> None:
     """Skip the sizes after a member: with or without a signature, in 32 or 64 bits."""
     ahead = pipe.read(28)
     for size in (16, 24) if ahead.startswith(_DESCRIPTOR) else (12, 20):

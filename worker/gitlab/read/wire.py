@@ -30,7 +30,7 @@ class Account(Answer):
     bot: bool = False
 
 
-class Parent(Answer):
+class _Parent(Answer):
     """The project that another one is a fork of."""
 
     id: int
@@ -42,7 +42,7 @@ class Project(Answer):
     id: int
     path_with_namespace: str
     web_url: str = ""
-    forked_from_project: Parent | None = None
+    forked_from_project: _Parent | None = None
     visibility: str = ""
     public_jobs: bool = True
     builds_access_level: str = ""
@@ -79,15 +79,15 @@ class Pipeline(Answer):
     yaml_errors: str | None = None
     tag: bool = False
 
+    @property
+    def is_merge_result(self) -> bool:
+        """Whether it runs on a commit that GitLab made of the merge request and the target branch,
+        for merged results or in a merge train."""
+        kind = OF_MR.fullmatch(self.ref)
+        return kind is not None and kind[2] in ("merge", "train")
 
-def is_merge_result(ref: str) -> bool:
-    """Whether a pipeline with this ref runs on a commit that GitLab made of the merge request and
-    the target branch, for merged results or in a merge train."""
-    kind = OF_MR.fullmatch(ref)
-    return kind is not None and kind[2] in ("merge", "train")
 
-
-class DiffRefs(Answer):
+class _DiffRefs(Answer):
     """The commits that a merge request's newest diff lies between."""
 
     base_sha: str
@@ -115,7 +115,7 @@ class MergeRequest(Answer):
     sha: str | None = None
     web_url: str
     head_pipeline: Pipeline | None = None
-    diff_refs: DiffRefs | None = None
+    diff_refs: _DiffRefs | None = None
 
 
 class Commit(Answer):
@@ -156,7 +156,7 @@ class Bridge(Answer):
     downstream_pipeline: Pipeline | None = None
 
 
-class ArtifactFile(Answer):
+class _ArtifactFile(Answer):
     """One of the files a job has left: the archive, the log, a report."""
 
     file_type: str = ""
@@ -202,7 +202,7 @@ class Job(Answer):
     web_url: str = ""
     runner: Runner | None = None
     tag_list: tuple[str, ...] = ()
-    artifacts: tuple[ArtifactFile, ...] = ()
+    artifacts: tuple[_ArtifactFile, ...] = ()
     artifacts_expire_at: str | None = None
     pipeline: Pipeline | None = None
     started_by: str = ""
@@ -213,7 +213,7 @@ class Job(Answer):
         return JobRef(self.started_by, self.name)
 
 
-class TestCase(Answer):
+class _TestCase(Answer):
     """One test of a report."""
 
     status: str = ""
@@ -225,7 +225,7 @@ class TestCase(Answer):
     stack_trace: str | None = None
 
 
-class TestCounts(Answer):
+class _TestCounts(Answer):
     """How many tests a suite or a report has."""
 
     total_count: int = 0
@@ -234,20 +234,31 @@ class TestCounts(Answer):
     skipped_count: int = 0
     error_count: int = 0
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The counts by the names that the model is told."""
+        return {
+            "tests": self.total_count,
+            "passed": self.success_count,
+            "failed": self.failed_count,
+            "errors": self.error_count,
+            "skipped": self.skipped_count,
+        }
 
-class TestSuite(TestCounts):
+
+class _TestSuite(_TestCounts):
     """The tests of one job, by its name; `suite_error` if its report cannot be read."""
 
     name: str = ""
     suite_error: str | None = None
-    test_cases: tuple[TestCase, ...] = ()
+    test_cases: tuple[_TestCase, ...] = ()
 
 
-class TestReport(TestCounts):
+class TestReport(_TestCounts):
     """What the jobs of a pipeline have reported of their tests."""
 
     total_time: float | None = None
-    test_suites: tuple[TestSuite, ...] = ()
+    test_suites: tuple[_TestSuite, ...] = ()
 
 
 class TreeEntry(Answer):
@@ -255,14 +266,6 @@ class TreeEntry(Answer):
 
     path: str
     type: str = "blob"
-
-
-class SearchHit(Answer):
-    """A place in a file that a search has found; `data` holds lines from `startline` on."""
-
-    path: str
-    startline: int = 1
-    data: str = ""
 
 
 class Comparison(Answer):
@@ -336,13 +339,6 @@ class Discussion(Answer):
 
     id: str = ""
     notes: tuple[Note, ...]
-
-
-class Member(Answer):
-    """A member of a project, inherited ones included."""
-
-    access_level: int
-    state: str = "active"
 
 
 _MATRIX = re.compile(r"(?P<group>.+?): \[(?P<values>.+)\]")

@@ -20,10 +20,9 @@ from worker.gitlab.client import (
     Connections,
     decode_json,
     explain_failure,
-    require_object,
 )
 from worker.gitlab.ports import OwnNote, Votes
-from worker.safety.marker import Marker, find_marker
+from worker.safety.markdown import Marker, find_marker
 from worker.verdict.diffs import Position
 
 Json = dict[str, Any]
@@ -212,7 +211,8 @@ class GitLabWriter:
         what = f"note {note.note_id}"
         with self._translate_errors(what):
             answer = self.connections.get().http_put(path, post_data={"body": body}, **patience)
-            require_object(answer, what, note.note_id)
+            if _read_field(answer, "id") != note.note_id:
+                raise GitlabParsingError(f"{what}: no object with an id")
 
     def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
         """Resolve the thread that our note began, if it can be resolved."""
@@ -221,7 +221,7 @@ class GitLabWriter:
             what, fields = f"the thread of note {note.note_id}", {"resolved": True}
             with self._translate_errors(what):
                 answer = self.connections.get().http_put(path, post_data=fields, **_IDEMPOTENT)
-                require_object(answer, what)
+                _require_object(answer, what)
 
     def _find_thread(self, subject: Subject, note: NoteRef) -> str:
         """Return the id of the thread that our note begins; "" if none, or not resolvable.
@@ -308,7 +308,7 @@ class GitLabWriter:
                 raise ForgeError(text)
             if isinstance(answer, dict) and isinstance(answer.get("notes"), list):
                 answer = next(iter(_list_objects(answer["notes"], "notes")), {})
-            return _make_ref(subject, dict(require_object(answer, what)), discussion_id)
+            return _make_ref(subject, _require_object(answer, what), discussion_id)
 
     def _list_notes(
         self, subject: Subject, discussion_id: str, pages: int = PAGES
@@ -368,6 +368,13 @@ def _make_ref(subject: Subject, note: Json, discussion_id: str) -> NoteRef:
     number = _get_id(note)
     internal = note.get("internal") is True
     return NoteRef(number, discussion_id, f"{subject.web_url}#note_{number}", internal)
+
+
+def _require_object(answer: object, what: str) -> Json:
+    """Return an object that has an id. Raises GitlabParsingError: all else is not GitLab's."""
+    if not isinstance(answer, dict) or answer.get("id") is None:
+        raise GitlabParsingError(f"{what}: no object with an id")
+    return answer
 
 
 def _make_odd_answer(text: str) -> ForgeError:

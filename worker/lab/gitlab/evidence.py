@@ -5,7 +5,6 @@ import json
 import re
 import tarfile
 import zipfile
-from collections.abc import Sequence
 from difflib import unified_diff
 from typing import Any
 
@@ -15,17 +14,24 @@ from worker.lab.gitlab.protocol import (
     Answer,
     Call,
     Refused,
-    Route,
+    Routes,
     make_page,
     refuse_not_found,
     refuse_strange,
 )
-from worker.lab.gitlab.state import Access, Project, Status
+from worker.lab.gitlab.state import Access, Project
 
 Json = dict[str, Any]
 
+ROUTES = Routes()
 
-def list_pipelines(call: Call) -> Answer:
+_PIPELINE = "projects/:id/pipelines/:pipeline"
+_JOB = "projects/:id/jobs/:job"
+_REPOSITORY = "projects/:id/repository"
+
+
+@ROUTES.add("GET", "projects/:id/pipelines", PAGING | {"ref", "sha", "status"})
+def _list_pipelines(call: Call) -> Answer:
     """List the pipelines of a project, newest first, without child pipelines."""
     owner = call.find_project(Access.REPORTER)
     ref, sha, status = (call.get_value(field) for field in ("ref", "sha", "status"))
@@ -45,14 +51,16 @@ def list_pipelines(call: Call) -> Answer:
     return make_page(call, [views.show_pipeline(each) for each in pipelines])
 
 
-def list_trigger_jobs(call: Call) -> Answer:
+@ROUTES.add("GET", f"{_PIPELINE}/trigger_jobs", PAGING)
+def _list_trigger_jobs(call: Call) -> Answer:
     """List the trigger jobs of a pipeline by the path that GitLab has had since 19.2."""
     if call.world.version < (19, 2):
         raise Refused(404, {"error": "404 Not Found"})
-    return list_bridges(call)
+    return _list_bridges(call)
 
 
-def list_bridges(call: Call) -> Answer:
+@ROUTES.add("GET", f"{_PIPELINE}/bridges", PAGING)
+def _list_bridges(call: Call) -> Answer:
     """List the trigger jobs of a pipeline; all who see it also see the downstream pipelines."""
     bridges = [
         {
@@ -70,7 +78,8 @@ def list_bridges(call: Call) -> Answer:
     return make_page(call, bridges)
 
 
-def get_test_report(call: Call) -> Answer:
+@ROUTES.add("GET", f"{_PIPELINE}/test_report")
+def _get_test_report(call: Call) -> Answer:
     """Return the test report: the suites as they were set, and the sums of their counts."""
     suites = call.find_pipeline().test_suites
     kinds = ("total", "success", "failed", "skipped", "error")
@@ -78,13 +87,13 @@ def get_test_report(call: Call) -> Answer:
     return Answer(200, {"total_time": 1.5, **sums, "test_suites": suites})
 
 
-def get_archive(call: Call) -> Answer:
-    """Return the zip of a job's artifacts."""
+@ROUTES.add("GET", f"{_JOB}/artifacts")
+def _get_archive(call: Call) -> Answer:
     return Answer(200, headers={"content-type": "application/zip"}, raw=_find_archive(call))
 
 
-def get_artifact(call: Call) -> Answer:
-    """Return one file of a job's artifacts."""
+@ROUTES.add("GET", f"{_JOB}/artifacts/*path")
+def _get_artifact(call: Call) -> Answer:
     with zipfile.ZipFile(io.BytesIO(_find_archive(call))) as archive:
         if call.params["path"] not in archive.namelist():
             refuse_not_found("")
@@ -107,8 +116,8 @@ def _find_tree(call: Call, owner: Project, name: str) -> dict[str, bytes]:
     return owner.commits[sha]
 
 
-def list_tree(call: Call) -> Answer:
-    """List the files and folders below a folder."""
+@ROUTES.add("GET", f"{_REPOSITORY}/tree", PAGING | {"ref", "path", "recursive"})
+def _list_tree(call: Call) -> Answer:
     owner = call.find_project(Access.REPORTER)
     files = _find_tree(call, owner, call.get_value("ref", owner.default_branch))
     top = call.get_value("path").strip("/")
@@ -124,7 +133,8 @@ def list_tree(call: Call) -> Answer:
     return make_page(call, [{"type": kind, "path": path} for path, kind in sorted(entries)])
 
 
-def get_source_archive(call: Call) -> Answer:
+@ROUTES.add("GET", f"{_REPOSITORY}/archive.tar.gz", {"sha", "path"})
+def _get_source_archive(call: Call) -> Answer:
     """Return the source as a tar.gz with one top folder."""
     owner = call.find_project(Access.REPORTER)
     name = call.get_value("sha", owner.default_branch)
@@ -140,8 +150,8 @@ def get_source_archive(call: Call) -> Answer:
     return Answer(200, headers={"content-type": "application/octet-stream"}, raw=packed.getvalue())
 
 
-def search_text(call: Call) -> Answer:
-    """Search files for a text, with one hit for each line."""
+@ROUTES.add("GET", "projects/:id/search", PAGING | {"scope", "search", "ref"})
+def _search_text(call: Call) -> Answer:
     owner = call.find_project(Access.REPORTER)
     if call.get_value("scope") != "blobs":
         refuse_strange(400, "scope does not have a valid value")
@@ -156,7 +166,8 @@ def search_text(call: Call) -> Answer:
     return make_page(call, hits)
 
 
-def compare_commits(call: Call) -> Answer:
+@ROUTES.add("GET", f"{_REPOSITORY}/compare", {"from", "to", "straight"})
+def _compare_commits(call: Call) -> Answer:
     """Compare two commits.
 
     Without `straight`, a last commit that is an ancestor of the first adds nothing.
@@ -167,13 +178,17 @@ def compare_commits(call: Call) -> Answer:
     before, after = (_list_ancestors(owner, owner.find_commit(each)) for each in (first, last))
     if set(after) <= set(before) and call.get_value("straight") != "true":
         old = new
-    diffs = [
-        {"old_path": path, "new_path": path, "a_mode": "100644", "b_mode": "100644"}
-        | {"new_file": path not in old, "deleted_file": path not in new, "renamed_file": False}
-        | {"diff": _make_hunk(old.get(path, b""), new.get(path, b""))}
-        for path in sorted({*old, *new})
-        if old.get(path) != new.get(path)
-    ]
+    diffs: list[Json] = []
+    for path in sorted(each for each in {*old, *new} if old.get(each) != new.get(each)):
+        gone, came = (
+            files.get(path, b"").decode(errors="replace").splitlines(keepends=True)
+            for files in (old, new)
+        )
+        diffs.append(
+            {"old_path": path, "new_path": path, "a_mode": "100644", "b_mode": "100644"}
+            | {"new_file": path not in old, "deleted_file": path not in new, "renamed_file": False}
+            | {"diff": "".join([*unified_diff(gone, came)][2:])}
+        )
     known = (owner.history, *(mr.commits for mr in owner.merge_requests.values()))
     fresh = [each for line in known for each in line if each.sha in {*after} - {*before}]
     commits = [views.show_commit(each) for each in fresh]
@@ -182,24 +197,17 @@ def compare_commits(call: Call) -> Answer:
 
 def _list_ancestors(owner: Project, sha: str) -> list[str]:
     """List the known ancestors of a commit, oldest first, and then the commit itself."""
+    history, own = [each.sha for each in owner.history], list[str]()
     for mr in owner.merge_requests.values():
-        own = [each.sha for each in mr.commits]
-        if sha in own:
-            return [*_list_past(owner, mr.base_sha), *own[: own.index(sha) + 1]]
-    return _list_past(owner, sha)
+        shas = [each.sha for each in mr.commits]
+        if sha in shas:
+            own, sha = shas[: shas.index(sha) + 1], mr.base_sha
+            break
+    return [*(history[: history.index(sha) + 1] if sha in history else [sha]), *own]
 
 
-def _list_past(owner: Project, sha: str) -> list[str]:
-    past = [each.sha for each in owner.history]
-    return past[: past.index(sha) + 1] if sha in past else [sha]
-
-
-def _make_hunk(old: bytes, new: bytes) -> str:
-    gone, came = (each.decode(errors="replace").splitlines(keepends=True) for each in (old, new))
-    return "".join([*unified_diff(gone, came)][2:])
-
-
-def lint_configuration(call: Call) -> Answer:
+@ROUTES.add("GET", "projects/:id/ci/lint", {"content_ref"})
+def _lint_configuration(call: Call) -> Answer:
     """Return the CI configuration at a commit, merged with its includes, and its errors.
 
     As in GitLab, files of other projects are included with the rights of the requesting user.
@@ -236,7 +244,11 @@ def _merge(
     for each in parsed.get("include", []):
         where, kind, inside, path = owner, "local", files, each.get("local", "")
         if "project" in each:
-            where, kind, path = _find_readable(call, each["project"]), "file", each["file"]
+            named = call.world.find_project(each["project"])
+            if named is None or not (named.public or call.world.get_access(named, call.user)):
+                message = f"Project `{each['project']}` not found or access denied!"
+                raise Refused(400, {"message": message})
+            where, kind, path = named, "file", each["file"]
             inside = where.commits[where.refs[where.default_branch]]
         entry = {"type": kind, "location": path, "context_project": owner.path}
         includes.append(entry | {"extra": {"project": where.path} if kind == "file" else {}})
@@ -246,14 +258,8 @@ def _merge(
     parts.append(config.decode())
 
 
-def _find_readable(call: Call, path: str) -> Project:
-    project = call.world.find_project(path)
-    if project is None or not (project.public or call.world.get_access(project, call.user)):
-        raise Refused(400, {"message": f"Project `{path}` not found or access denied!"})
-    return project
-
-
-def get_commit(call: Call) -> Answer:
+@ROUTES.add("GET", f"{_REPOSITORY}/commits/:sha")
+def _get_commit(call: Call) -> Answer:
     """Return a commit by its hash, or the newest one of a branch."""
     owner, name = call.find_project(Access.REPORTER), call.params["sha"]
     sha = owner.find_commit(name)
@@ -262,7 +268,8 @@ def get_commit(call: Call) -> Answer:
     return Answer(200, {"id": sha, "short_id": sha[:8]})
 
 
-def list_commits(call: Call) -> Answer:
+@ROUTES.add("GET", f"{_REPOSITORY}/commits", PAGING | {"ref_name"})
+def _list_commits(call: Call) -> Answer:
     """List the commits of the default branch, newest first: all, or those up to a given one."""
     owner = call.find_project(Access.REPORTER)
     name = call.get_value("ref_name", owner.default_branch)
@@ -273,40 +280,14 @@ def list_commits(call: Call) -> Answer:
     return make_page(call, [views.show_commit(each) for each in reversed(owner.history[:end])])
 
 
-def list_statuses(call: Call) -> Answer:
-    """List the statuses that external systems reported on a commit."""
+@ROUTES.add("GET", f"{_REPOSITORY}/commits/:sha/statuses", PAGING)
+def _list_statuses(call: Call) -> Answer:
     owner = call.find_project(Access.REPORTER)
     if call.params["sha"] not in owner.commits:
         refuse_not_found("Commit")
-    return make_page(call, _show_statuses(owner.statuses.get(call.params["sha"], [])))
-
-
-def _show_statuses(statuses: Sequence[Status]) -> list[Json]:
-    return [
+    return make_page(call, [
         {"id": number, "name": each.name, "status": each.state, "ref": "main", "sha": ""}
         | {"description": each.description, "target_url": each.target_url, "pipeline_id": None}
         | {"allow_failure": each.allow_failure, "created_at": each.created_at}
-        for number, each in enumerate(statuses, 1)
-    ]
-
-
-_PIPELINE = "projects/:id/pipelines/:pipeline"
-_JOB = "projects/:id/jobs/:job"
-_REPOSITORY = "projects/:id/repository"
-
-ROUTES: tuple[Route, ...] = (
-    Route("GET", "projects/:id/pipelines", list_pipelines, PAGING | {"ref", "sha", "status"}),
-    Route("GET", f"{_PIPELINE}/bridges", list_bridges, PAGING),
-    Route("GET", f"{_PIPELINE}/trigger_jobs", list_trigger_jobs, PAGING),
-    Route("GET", f"{_PIPELINE}/test_report", get_test_report),
-    Route("GET", f"{_JOB}/artifacts", get_archive),
-    Route("GET", f"{_JOB}/artifacts/*path", get_artifact),
-    Route("GET", f"{_REPOSITORY}/tree", list_tree, PAGING | {"ref", "path", "recursive"}),
-    Route("GET", f"{_REPOSITORY}/archive.tar.gz", get_source_archive, frozenset({"sha", "path"})),
-    Route("GET", f"{_REPOSITORY}/compare", compare_commits, frozenset({"from", "to", "straight"})),
-    Route("GET", f"{_REPOSITORY}/commits", list_commits, PAGING | {"ref_name"}),
-    Route("GET", f"{_REPOSITORY}/commits/:sha", get_commit),
-    Route("GET", f"{_REPOSITORY}/commits/:sha/statuses", list_statuses, PAGING),
-    Route("GET", "projects/:id/search", search_text, PAGING | {"scope", "search", "ref"}),
-    Route("GET", "projects/:id/ci/lint", lint_configuration, frozenset({"content_ref"})),
-)
+        for number, each in enumerate(owner.statuses.get(call.params["sha"], []), 1)
+    ])  # fmt: skip

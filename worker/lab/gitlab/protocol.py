@@ -1,7 +1,7 @@
 """Reads and answers requests: routing, strict checks, access, paging. Without an HTTP library."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote
@@ -68,8 +68,8 @@ class Route:
     method: str
     pattern: str
     handler: "Handler"
-    query: frozenset[str] = frozenset()
-    fields: frozenset[str] = frozenset()
+    query: Set[str] = frozenset()
+    fields: Set[str] = frozenset()
     any_scope: bool = False
 
     def match(self, method: str, segments: Sequence[str]) -> dict[str, str] | None:
@@ -149,6 +149,25 @@ class Call:
 
 
 Handler = Callable[[Call], Answer]
+
+
+class Routes(list[Route]):
+    """Endpoints, each added above the function that serves it."""
+
+    def add(
+        self,
+        method: str,
+        pattern: str,
+        query: Set[str] = frozenset(),
+        fields: Set[str] = frozenset(),
+    ) -> Callable[[Handler], Handler]:
+        """Return a decorator that adds its function as the handler of a Route."""
+
+        def register(handler: Handler) -> Handler:
+            self.append(Route(method, pattern, handler, query, fields))
+            return handler
+
+        return register
 
 
 def check_request(world: World, routes: Sequence[Route], wire: Wire) -> tuple[Route, Call]:

@@ -17,7 +17,7 @@ from worker.lab.gitlab.views import Event, Receiver
 from worker.lab.gitlab.world import World
 from worker.lab.loopback import Loopback
 
-ROUTES = reads.ROUTES + evidence.ROUTES + writes.ROUTES
+ROUTES = (*reads.ROUTES, *evidence.ROUTES, *writes.ROUTES)
 
 
 class GitLabSim(World):

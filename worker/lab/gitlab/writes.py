@@ -13,7 +13,7 @@ from worker.lab.gitlab.protocol import (
     Answer,
     Call,
     Refused,
-    Route,
+    Routes,
     make_page,
     refuse_not_found,
     refuse_strange,
@@ -21,10 +21,16 @@ from worker.lab.gitlab.protocol import (
 from worker.lab.gitlab.state import Access, DiffFile, Discussion, MergeRequest, Note
 from worker.lab.gitlab.world import NoteInvalid
 
+ROUTES = Routes()
+
+_MR = "projects/:id/merge_requests/:iid"
+_NOTE = f"{_MR}/notes/:note"
+_THREAD = f"{_MR}/discussions/:discussion"
 _BODY = frozenset({"body"})
 
 
-def list_notes(call: Call) -> Answer:
+@ROUTES.add("GET", f"{_MR}/notes", PAGING | {"sort", "order_by"})
+def _list_notes(call: Call) -> Answer:
     """List all notes, newest first unless `sort=asc`."""
     notes = [note for note in call.find_merge_request().list_notes() if _may_see(call, note)]
     if call.get_value("sort", "desc") not in {"asc", "desc"} or call.get_value(
@@ -36,12 +42,13 @@ def list_notes(call: Call) -> Answer:
     return make_page(call, [views.show_note(note) for note in notes])
 
 
-def get_note(call: Call) -> Answer:
-    """Return one note."""
+@ROUTES.add("GET", _NOTE)
+def _get_note(call: Call) -> Answer:
     return Answer(200, views.show_note(_find_note(call)))
 
 
-def list_discussions(call: Call) -> Answer:
+@ROUTES.add("GET", f"{_MR}/discussions", PAGING)
+def _list_discussions(call: Call) -> Answer:
     """List all threads, oldest first, including plain notes."""
     threads = call.find_merge_request().discussions.values()
     return make_page(
@@ -49,12 +56,13 @@ def list_discussions(call: Call) -> Answer:
     )
 
 
-def get_discussion(call: Call) -> Answer:
-    """Return one thread."""
+@ROUTES.add("GET", _THREAD)
+def _get_discussion(call: Call) -> Answer:
     return Answer(200, views.show_discussion(_find_thread(call, call.find_merge_request())))
 
 
-def create_note(call: Call) -> Answer:
+@ROUTES.add("POST", f"{_MR}/notes", fields=_BODY | {"internal"})
+def _create_note(call: Call) -> Answer:
     """Create a plain note: a discussion of its own, not resolvable.
 
     Only Reporters and above can make it internal.
@@ -64,15 +72,17 @@ def create_note(call: Call) -> Answer:
     return _create(call, "", internal=bool(internal), thread=False)
 
 
-def create_discussion(call: Call) -> Answer:
+@ROUTES.add("POST", f"{_MR}/discussions", fields=_BODY | {"position"})
+def _create_discussion(call: Call) -> Answer:
     """Create a resolvable thread, which may block merging; with a `position`, on the diff."""
     position = call.fields.get("position")
-    if position is not None and (reason := explain_refusal(call.find_merge_request(), position)):
+    if position is not None and (reason := _explain_refusal(call.find_merge_request(), position)):
         raise Refused(400, {"message": reason})
     return _create(call, "", internal=False, thread=True, position=position)
 
 
-def resolve_discussion(call: Call) -> Answer:
+@ROUTES.add("PUT", _THREAD, fields={"resolved"})
+def _resolve_discussion(call: Call) -> Answer:
     """Resolve a thread or reopen it; a plain note cannot be resolved."""
     thread = _find_thread(call, call.find_merge_request())
     if not isinstance(call.fields.get("resolved"), bool):
@@ -86,7 +96,8 @@ def resolve_discussion(call: Call) -> Answer:
     return Answer(200, views.show_discussion(thread))
 
 
-def create_reply(call: Call) -> Answer:
+@ROUTES.add("POST", f"{_THREAD}/notes", fields=_BODY)
+def _create_reply(call: Call) -> Answer:
     """Create a note in a thread; a reply to a plain note makes it a thread."""
     thread = _find_thread(call, call.find_merge_request())
     return _create(call, thread.id, internal=False, thread=False)
@@ -101,12 +112,11 @@ def _create(
     position: Mapping[str, Any] | None = None,
 ) -> Answer:
     mr = call.find_merge_request()
-    _refuse_locked(call, mr)
     try:
         note = call.world.comment(
             mr,
             call.user,
-            _get_body(call),
+            _get_body(call, mr),
             place,
             internal=internal,
             thread=thread,
@@ -123,23 +133,24 @@ def _create(
     return Answer(201, views.show_note(note))
 
 
-def edit_note(call: Call) -> Answer:
+@ROUTES.add("PUT", _NOTE, fields=_BODY)
+@ROUTES.add("PUT", f"{_THREAD}/notes/:note", fields=_BODY)
+def _edit_note(call: Call) -> Answer:
     """Change a note's body; a note left with only quick actions is deleted."""
     note = _find_note(call)
-    _refuse_locked(call, note.merge_request)
-    if note.author is not call.user and call.world.get_access(
-        note.merge_request.project, call.user
-    ) < int(Access.MAINTAINER):
+    mr = note.merge_request
+    level = call.world.get_access(mr.project, call.user)
+    if note.author is not call.user and level < int(Access.MAINTAINER):
         raise Refused(403, {"message": "403 Forbidden"})
     try:
-        call.world.edit(note, _get_body(call), call.user)
+        call.world.edit(note, _get_body(call, mr), call.user)
     except NoteInvalid as error:
         raise Refused(400, {"message": str(error)}) from error
     return Answer(200, views.show_note(note))
 
 
-def delete_note(call: Call) -> Answer:
-    """Delete the user's own note."""
+@ROUTES.add("DELETE", _NOTE)
+def _delete_note(call: Call) -> Answer:
     note = _find_note(call)
     if note.author is not call.user:
         raise Refused(403, {"message": "403 Forbidden"})
@@ -147,8 +158,8 @@ def delete_note(call: Call) -> Answer:
     return Answer(204, raw=b"")
 
 
-def list_awards(call: Call) -> Answer:
-    """List the reactions to a note."""
+@ROUTES.add("GET", f"{_NOTE}/award_emoji", PAGING)
+def _list_awards(call: Call) -> Answer:
     note = _find_note(call)
     users = call.world.users
     return make_page(
@@ -157,7 +168,8 @@ def list_awards(call: Call) -> Answer:
     )
 
 
-def add_award(call: Call) -> Answer:
+@ROUTES.add("POST", f"{_NOTE}/award_emoji", fields={"name"})
+def _add_award(call: Call) -> Answer:
     """React to a note; the same reaction twice is an error, as in GitLab."""
     note, name = _find_note(call), str(call.fields.get("name", ""))
     if not name:
@@ -169,8 +181,8 @@ def add_award(call: Call) -> Answer:
     return Answer(201, views.show_award(number, call.user, name))
 
 
-def remove_award(call: Call) -> Answer:
-    """Remove the user's own reaction."""
+@ROUTES.add("DELETE", f"{_NOTE}/award_emoji/:award")
+def _remove_award(call: Call) -> Answer:
     note, number = _find_note(call), call.get_number("award")
     if note.awards.get(number, (0, ""))[0] != call.user.id:
         refuse_not_found("Award Emoji")
@@ -178,13 +190,11 @@ def remove_award(call: Call) -> Answer:
     return Answer(204, raw=b"")
 
 
-def _refuse_locked(call: Call, mr: MergeRequest) -> None:
-    """Refuse notes on a locked merge request; to be strict, those of members too."""
+def _get_body(call: Call, mr: MergeRequest) -> str:
+    """Return the text of a note; on a locked merge request none is taken, to be strict of members
+    neither."""
     if mr.discussion_locked:
         raise Refused(403, {"message": "403 Forbidden"})
-
-
-def _get_body(call: Call) -> str:
     body = call.fields.get("body")
     if body is None:
         refuse_strange(400, "body is missing")
@@ -217,12 +227,8 @@ _REQUIRED = ("position_type", "base_sha", "start_sha", "head_sha", "old_path", "
 _KNOWN = {*_REQUIRED, "new_line", "old_line"}
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
-INVALID_LINE = (
-    '400 Bad request - Note {:line_code=>["can\'t be blank", "must be a valid line code"]}'
-)
 
-
-def explain_refusal(mr: MergeRequest, position: object) -> str:
+def _explain_refusal(mr: MergeRequest, position: object) -> str:
     """Explain why GitLab refuses the position; "" if it does not."""
     if not isinstance(position, Mapping) or set(position) - _KNOWN:
         return "position is invalid"
@@ -231,21 +237,18 @@ def explain_refusal(mr: MergeRequest, position: object) -> str:
         return f"position[{(missing or ['position_type'])[0]}] is missing or invalid"
     shas = tuple(position[name] for name in ("base_sha", "start_sha", "head_sha"))
     lines = (position.get("old_line"), position.get("new_line"))
-    if shas != (mr.base_sha, mr.base_sha, mr.sha) or lines not in _list_lines(mr, position):
-        return INVALID_LINE
+    paths = (position["old_path"], position["new_path"])
+    files = [each for each in mr.diffs if (each.old_path or each.new_path, each.new_path) == paths]
+    exists = any(lines in _number_lines(each) for each in files)
+    if not exists or shas != (mr.base_sha, mr.base_sha, mr.sha):
+        return (
+            '400 Bad request - Note {:line_code=>["can\'t be blank", "must be a valid line code"]}'
+        )
     return ""
 
 
-def _list_lines(
-    mr: MergeRequest, position: Mapping[str, Any]
-) -> set[tuple[int | None, int | None]]:
-    """Return (old, new) of each line of the diff: old is None if added, new is None if removed."""
-    wanted = (position["old_path"], position["new_path"])
-    files = (file for file in mr.diffs if (file.old_path or file.new_path, file.new_path) == wanted)
-    return {line for file in files for line in _number_lines(file)}
-
-
 def _number_lines(file: DiffFile) -> Iterator[tuple[int | None, int | None]]:
+    """Yield (old, new) of each line of the diff: old is None if added, new is None if removed."""
     old = new = 0
     for line in file.diff.splitlines():
         if hunk := _HUNK.match(line):
@@ -259,25 +262,3 @@ def _number_lines(file: DiffFile) -> Iterator[tuple[int | None, int | None]]:
         elif line.startswith(" "):
             yield old, new
             old, new = old + 1, new + 1
-
-
-_MR = "projects/:id/merge_requests/:iid"
-_NOTE = f"{_MR}/notes/:note"
-_THREAD = f"{_MR}/discussions/:discussion"
-
-ROUTES: tuple[Route, ...] = (
-    Route("GET", f"{_MR}/notes", list_notes, PAGING | {"sort", "order_by"}),
-    Route("POST", f"{_MR}/notes", create_note, fields=_BODY | {"internal"}),
-    Route("GET", _NOTE, get_note),
-    Route("PUT", _NOTE, edit_note, fields=_BODY),
-    Route("DELETE", _NOTE, delete_note),
-    Route("GET", f"{_MR}/discussions", list_discussions, PAGING),
-    Route("POST", f"{_MR}/discussions", create_discussion, fields=_BODY | {"position"}),
-    Route("GET", _THREAD, get_discussion),
-    Route("PUT", _THREAD, resolve_discussion, fields=frozenset({"resolved"})),
-    Route("POST", f"{_THREAD}/notes", create_reply, fields=_BODY),
-    Route("PUT", f"{_THREAD}/notes/:note", edit_note, fields=_BODY),
-    Route("GET", f"{_NOTE}/award_emoji", list_awards, PAGING),
-    Route("POST", f"{_NOTE}/award_emoji", add_award, fields=frozenset({"name"})),
-    Route("DELETE", f"{_NOTE}/award_emoji/:award", remove_award),
-)

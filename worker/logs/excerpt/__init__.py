@@ -1,17 +1,16 @@
 """Which lines of a failed job's log explain the failure.
 
 One pass keeps the lines with words of trouble and the lines around them (`scan`), those that tell
-how the job ended and those that are like no other (`quiet_lines`). Each line is read by itself
-(`lines`, `logs.line_marks`) and weighed, with its place and the lines around it (`place`, `weigh`).
-The budget of bytes is spent on the heaviest lines (`choose`); what is left of it, if none is surely
-of the failure, on all others.
+how the job ended and those that are like no other (`quiet_lines`). Each line is weighed by what it
+says (`logs.line_marks`), by its place and by the lines around it (`weigh`). The budget of bytes is
+spent on the heaviest lines (`choose`); what is left of it, if none is surely of the failure, on all
+others.
 """
 
 from collections.abc import Iterable, Iterator
 
 from worker.logs.excerpt.choose import Choice
-from worker.logs.excerpt.lines import list_lines, without_stamp
-from worker.logs.excerpt.scan import Scan, ScanResult
+from worker.logs.excerpt.scan import Scan, ScanResult, without_stamp
 from worker.logs.excerpt.weigh import compute_weights
 from worker.logs.line_kinds import GAP
 from worker.logs.trace import clean_pieces
@@ -35,13 +34,11 @@ class Digest:
         self._end_lines = scan.end_lines
         self._first = 0 if scan.troubles else scan.first
         self._script = range(self._first, scan.end)
-        self._lines = list_lines(scan)
+        self._lines = scan.lines
         self._weights = compute_weights(scan, self._lines)
         if self._lines and self._lines[-1].text == _PASSED:
             self._whole = None
-            script = [
-                line for line in self._lines[:-1] if scan.first <= line.source.index < scan.end
-            ]
+            script = [line for line in self._lines[:-1] if scan.first <= line.index < scan.end]
             self._lines = [*script[-2:], self._lines[-1]]
             self._weights = [1.0] * len(self._lines)
 

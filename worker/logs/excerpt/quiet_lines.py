@@ -1,4 +1,5 @@
-"""The lines that no word of trouble tells of: how the job ended, and those that are like no other.
+"""The lines of a log that no word of trouble tells of: how the job ended, and those that are like
+no other.
 
 The last command with its last output, and how far a stopped job had got, are often the whole cause;
 a model that sees only the loudest lines misses them.
@@ -7,21 +8,71 @@ a model that sees only the loudest lines misses them.
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
+
+CUT = "[cut]"
+"""Marks where a part of a line was left out."""
+
+_RAISED = (b"Error: ", b"Exception: ", b"error: ", b"panic: ", b"Fatal Python error: ")
+_FAR = 110  # a line whose error begins at most this far into it is shown from its beginning
+_LEAD = 40  # bytes kept before an error that begins later
+_FITS = 180  # bytes of such a line that are shown: more of its beginning, if its end is short
+_LAST = 200  # bytes kept of the end of a line that is longer than `_MAX_KEPT`
+
+_MAX_KEPT = 1_500
+"""The most bytes of a line that are kept."""
 
 
 class Piece(NamedTuple):
-    """A line of a log; lines that differ only in digits and case have the same key."""
+    """A line of the log, cut if it is very long; lines that differ only in digits and case have the
+    same key."""
 
     place: int  # its index
     text: bytes
     key: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive lines of the log with their keys; `base` is the index of the first."""
+
+    base: int
+    lines: list[bytes]
+    keys: list[bytes]
+
+    def cut(self, at: int) -> Piece:
+        """Return one of the lines, cut if it is very long."""
+        return Piece(self.base + at, _cut_line(self.lines[at]), self.keys[at])
+
+
+def cut_before_error(line: bytes) -> bytes:
+    """Return a line; if its error begins far into it, only the part from just before the error."""
+    at = min((at for word in _RAISED if (at := line.find(word)) >= 0), default=0)
+    if at <= _FAR:
+        return line
+    start = min(at - _LEAD, max(0, len(line) - _FITS))
+    parts = (line.find(mark, start, at) + 1 for mark in (b" ", b"/"))
+    start = min(filter(None, parts), default=start)
+    return b"%s %s" % (CUT.encode(), line[start:])
+
+
+def _cut_line(line: bytes) -> bytes:
+    if len(line) <= _MAX_KEPT:
+        return line
+    kept = cut_before_error(line)
+    if len(kept) <= _MAX_KEPT:
+        return kept
+    return b"%s %s %s" % (kept[: _MAX_KEPT - _LAST], CUT.encode(), kept[-_LAST:])
+
+
+# ------------------------------------------------------------------------------ how the job ended
+
 _REPETITIVE = 5
 """A line that occurs more often than this is repetitive, such as a heartbeat or progress."""
 
-_LAST, _BEFORE_STOP = 2, 8
+_SAID, _BEFORE_STOP = 2, 8
 _KNOWN = 40
 
 _FAILED = b"ERROR: Job failed"
@@ -35,68 +86,66 @@ _STARTED = (b"\n=== RUN ", b"\n[ RUN      ] ", b"\nRUNS ", b"\nTest Case '", b"\
 
 
 class Ending:
-    """Finds how a log ended: feed it the lines in order, then list the lines to show."""
+    """Finds how a log ended."""
 
     def __init__(self) -> None:
         self._rare: deque[Piece] = deque(maxlen=_KNOWN)
         self._started: Piece | None = None
 
-    def feed(
-        self, base: int, lines: Sequence[bytes], keys: Sequence[bytes], counts: Counter[bytes]
-    ) -> None:
-        """Add the next lines. `base` is the index of the first; `counts` includes them already."""
-        rare: list[Piece] = []
-        for at in range(len(lines) - 1, -1, -1):
-            if len(rare) == _KNOWN:
-                break
-            if counts[keys[at]] <= _REPETITIVE and lines[at].strip():
-                rare.append(Piece(base + at, lines[at], keys[at]))
-        self._rare.extend(reversed(rare))
-        text = b"\n" + b"\n".join(lines)
+    def feed(self, chunk: Chunk, text: bytes, counts: Counter[bytes]) -> None:
+        """Add the next lines: `text`, a line break before each. `counts` includes them already."""
+        rare = (
+            chunk.cut(at)
+            for at in range(len(chunk.lines) - 1, -1, -1)
+            if counts[chunk.keys[at]] <= _REPETITIVE and chunk.lines[at].strip()
+        )
+        self._rare.extend(reversed([*islice(rare, _KNOWN)]))
         if (at := max(map(text.rfind, _STARTED))) >= 0:
-            started = text.count(b"\n", 0, at)
-            self._started = Piece(base + started, lines[started], keys[started])
+            self._started = chunk.cut(text.count(b"\n", 0, at))
 
     def list_lines(
-        self, command: Piece | None, script: Sequence[Piece], last: Piece, counts: Counter[bytes]
+        self,
+        last: Piece | None,
+        commands: Sequence[Piece],
+        script: Sequence[Piece],
+        counts: Counter[bytes],
     ) -> Iterator[Piece]:
         """Yield the lines to show of a failed job, the most telling first; none of any other job.
 
-        `command` is the script's last command, `script` its last lines, `last` the log's last line.
+        `last` is the log's last line, `commands` and `script` are the script's last lines.
         """
-        if not last.text.startswith(_FAILED):
+        if last is None or not last.text.startswith(_FAILED):
             return
-        said = [line for line in script if line.text.strip() and not line.text.startswith(_RUNNERS)]
-        since = command.place if command else -1
         yield last
-        if command:
-            yield command
-        output = [line for line in said if line.place > since]
-        if _STOPPED.search(last.text):
-            yield from output[-1:]
-            yield from self._list_before_stop(since, output, counts)
-        else:
-            yield from reversed(output[-_LAST:])
-
-    def _list_before_stop(
-        self, since: int, output: Sequence[Piece], counts: Counter[bytes]
-    ) -> Iterator[Piece]:
-        """Yield the line of the test begun last, then the last lines that are not repetitive."""
-        end = output[-1].place if output else since
-        if self._started and since < self._started.place <= end:
+        yield from commands[-1:]
+        since = commands[-1].place if commands else -1
+        output = [
+            piece
+            for piece in script
+            if piece.place > since and piece.text.strip() and not piece.text.startswith(_RUNNERS)
+        ]
+        if not _STOPPED.search(last.text):
+            yield from reversed(output[-_SAID:])
+            return
+        yield from output[-1:]
+        within = range(since + 1, output[-1].place + 1 if output else since + 1)
+        if self._started and self._started.place in within:
             yield self._started
         rare = [
-            line
-            for line in self._rare
-            if since < line.place <= end and counts[line.key] <= _REPETITIVE
+            piece
+            for piece in self._rare
+            if piece.place in within and counts[piece.key] <= _REPETITIVE
         ]
         yield from reversed(rare[-_BEFORE_STOP:])
 
 
-# ------------------------------------------------------------------- lines like no other
+# ------------------------------------------------------------------------------ lines like no other
 
 _RARE = 2
 """A shape with more lines that differ in more than digits and case is not rare."""
+
+_RAREST = 150
+"""The most lines that are kept because there is none like them."""
 
 _READ = 200  # bytes of a line that its shape is made of
 _MOST_RARE = 4_000  # lines at which the older ones are forgotten
@@ -108,46 +157,34 @@ _NO_WORDS = re.compile(rb"(?<!\S)\S*[^a-z\s]\S*")
 
 
 class RareLines:
-    """Finds the lines of rare shapes: feed it the lines in order, then list them."""
+    """Finds the lines of rare shapes."""
 
     def __init__(self) -> None:
         self._shapes: Counter[bytes] = Counter()
         self._found: dict[bytes, Piece] = {}
 
-    def feed(
-        self, base: int, lines: Sequence[bytes], keys: Sequence[bytes], fresh: Iterable[bytes]
-    ) -> None:
-        """Add the next lines. `base` is the index of the first; `fresh` are the keys among `keys`
-        that were not seen before."""
+    def feed(self, chunk: Chunk, fresh: Iterable[bytes]) -> None:
+        """Add the next lines; `fresh` are those of their keys that were not seen before."""
         shapes = dict(zip(fresh, _make_shapes(fresh), strict=True))
         self._shapes.update(shapes.values())
-        rare = [key for key, shape in shapes.items() if self._shapes[shape] <= _RARE]
-        if not rare:
-            return
-        first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
-        for key in rare:
-            self._found[key] = Piece(base + first[key], lines[first[key]], key)
-        self._forget()
-
-    def list_lines(self, counts: Counter[bytes]) -> Iterator[tuple[int, Piece]]:
-        """Yield the lines of rare shapes, each with how many lines there are like it."""
-        shapes = dict(zip(self._found, _make_shapes(self._found), strict=True))
-        for key, piece in self._found.items():
-            alike = max(counts[key], self._shapes[shapes[key]])
-            if shapes[key] and alike <= _RARE:
-                yield alike, piece
-
-    def _forget(self) -> None:
+        if rare := [key for key, shape in shapes.items() if self._shapes[shape] <= _RARE]:
+            first = dict(zip(reversed(chunk.keys), range(len(chunk.keys) - 1, -1, -1), strict=True))
+            self._found.update((key, chunk.cut(first[key])) for key in rare)
         if len(self._found) > _MOST_RARE:
-            shapes = _make_shapes(self._found)
-            rare = [
-                key
-                for key, shape in zip(self._found, shapes, strict=True)
-                if shape and self._shapes[shape] <= _RARE
-            ]
+            known = zip(self._found, _make_shapes(self._found), strict=True)
+            rare = [key for key, shape in known if shape and self._shapes[shape] <= _RARE]
             self._found = {key: self._found[key] for key in rare[-_RARE_KEPT:]}
         if len(self._shapes) > _MAX_SHAPES:
             self._shapes = Counter({shape: n for shape, n in self._shapes.items() if n > _RARE})
+
+    def list_rarest(self, counts: Counter[bytes], script: range) -> list[Piece]:
+        """Return the script's lines of the rarest shapes, of equally rare ones the last."""
+        rated = []
+        for piece, shape in zip(self._found.values(), _make_shapes(self._found), strict=True):
+            alike = max(counts[piece.key], self._shapes[shape])
+            if shape and alike <= _RARE and piece.place in script:
+                rated.append((alike, -piece.place, piece))
+        return [piece for _, _, piece in sorted(rated)[:_RAREST]]
 
 
 def _make_shapes(keys: Iterable[bytes]) -> list[bytes]:

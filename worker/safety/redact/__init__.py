@@ -9,22 +9,78 @@ ASCII bytes never occur inside other characters, and data that is not text passe
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, quote_plus
 
-from ahocorasick_rs import BytesAhoCorasick, Implementation
+from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from worker.safety.redact.named_values import NAMED_RULES
 from worker.safety.redact.places import JSON_KEY_RULES, PLACE_RULES
 from worker.safety.redact.private_keys import find_private_keys
-from worker.safety.redact.rules import Removed, Scanner, mark, merge_spans, replace_spans
+from worker.safety.redact.rules import Removed, Rule, Span, mark
 from worker.safety.redact.tokens import BASE64_RULES, TOKEN_RULES, base64_core
 
 __all__ = ["KINDS", "MIN_SECRET", "Redaction", "Redactor", "Removed", "mark"]
 
+
+class _Scanner:
+    """Finds the secrets of many rules in one pass over a text."""
+
+    __slots__ = ("_engine", "_rules")
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        hints: dict[bytes, list[tuple[int, Rule]]] = {}
+        for rank, rule in enumerate(rules):
+            for hint in rule.hints:
+                hints.setdefault(hint, []).append((rank, rule))
+        self._rules = tuple(hints.values())
+        self._engine = BytesAhoCorasick(list(hints), MatchKind.Standard, Implementation.DFA)
+
+    def find(self, data: bytes) -> Iterator[Span]:
+        """Yield every secret in `data`."""
+        ends: dict[int, int] = {}
+        hints = self._engine.find_matches_as_indexes(data.lower(), overlapping=True)
+        for hint, at, _ in hints:
+            for rank, rule in self._rules[hint]:
+                if at >= ends.get(rank, 0):
+                    for start, end in rule.find(data, at):
+                        ends[rank] = end
+                        yield Span(start, end, rank, rule.kind)
+
+
+def _merge_spans(spans: Iterable[Span]) -> list[Span]:
+    """Return the spans in order; overlapping ones become one span of the longest one's kind."""
+    merged: list[Span] = []
+    longest = 0
+    for span in sorted(spans):
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            length = span.end - span.start
+            kind = span if (-length, span.rank) < (-longest, last.rank) else last
+            longest = max(longest, length)
+            end = max(last.end, span.end)
+            merged[-1] = Span(last.start, end, kind.rank, kind.kind)
+        else:
+            merged.append(span)
+            longest = span.end - span.start
+    return merged
+
+
+def _replace_spans(data: bytes, spans: Iterable[Span]) -> bytes:
+    """Replace each span by a mark and the line ends that it had. They are in order, and none
+    overlaps the next one: see `_merge_spans`."""
+    parts: list[bytes] = []
+    at = 0
+    for span in spans:
+        ends = b"\n" * data.count(b"\n", span.start, span.end)
+        parts += [data[at : span.start], mark(span.kind).encode(), ends]
+        at = span.end
+    return b"".join([*parts, data[at:]]) if parts else data
+
+
 _RULES = (*TOKEN_RULES, *PLACE_RULES, *BASE64_RULES, *JSON_KEY_RULES, *NAMED_RULES)
-_SCANNER = Scanner(_RULES)
+_SCANNER = _Scanner(_RULES)
 
 KINDS = tuple(dict.fromkeys([*(rule.kind for rule in _RULES), "private-key", "secret"]))
 """Every kind that a mark may name."""
@@ -72,10 +128,10 @@ class Redactor:
 
         def redact(text: bytes) -> bytes:
             text = self._known.redact(text, removed)
-            spans = merge_spans([*find_private_keys(text), *_SCANNER.find(text)])
+            spans = _merge_spans([*find_private_keys(text), *_SCANNER.find(text)])
             secrets = (Removed(span.kind, text[span.start : span.end]) for span in spans)
             removed.extend(each for each in secrets if not _MARK.fullmatch(each.secret))
-            return replace_spans(text, spans)
+            return _replace_spans(text, spans)
 
         if b"\0" in data:
             data = _WIDE.sub(lambda found: _redact_wide(found[0], redact), data)
@@ -96,6 +152,9 @@ def _redact_wide(wide: bytes, redact: Callable[[bytes], bytes]) -> bytes:
 
 MIN_SECRET = 8
 """Shorter known secrets are ignored: they occur inside ordinary words."""
+
+_WRAP = rb"(?:[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40})?"
+"""An optional line break (and indentation) between two bytes."""
 
 _KNOWN_MARK = mark("secret").encode()
 
@@ -132,7 +191,9 @@ class _KnownSecrets:
                 data = data.replace(form, _KNOWN_MARK + b"\n" * form.count(b"\n"))
         # What is still there is wrapped over several lines.
         for index in self._find_forms(data):
-            data = _allow_wraps(self._forms[index]).sub(replace, data)
+            form = self._forms[index]
+            each = [re.escape(form[at : at + 1]) for at in range(len(form))]
+            data = re.sub(_WRAP.join(each), replace, data)
         return data
 
     def _find_forms(self, data: bytes) -> list[int]:
@@ -163,9 +224,3 @@ def _forms(secret: str) -> Iterator[str]:
 
 def _flat(data: bytes) -> bytes:
     return data.translate(None, b" \t\r\n").replace(b"\\n", b"")
-
-
-def _allow_wraps(form: bytes) -> re.Pattern[bytes]:
-    """Compile `form` with an optional line break (and indentation) between any two bytes."""
-    each = [re.escape(form[at : at + 1]) for at in range(len(form))]
-    return re.compile(rb"(?:[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40})?".join(each))

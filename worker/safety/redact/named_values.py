@@ -5,13 +5,14 @@ import string
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from worker.safety.redact.randomness import (
+from worker.safety.redact.rules import (
+    Rule,
     looks_generated,
     looks_like_base64,
     looks_like_password,
     looks_like_strong_password,
+    mark,
 )
-from worker.safety.redact.rules import Rule, mark
 from worker.safety.redact.value_places import Place, find_place, list_block_lines
 
 _SECRET_WORDS = b"""

@@ -4,8 +4,7 @@ private parts (`d`, `p`, `q`, `dp`, `dq`, `qi`, `k`) of a key in JSON (a JWK).""
 import re
 from collections.abc import Sequence
 
-from worker.safety.redact.randomness import looks_like_password
-from worker.safety.redact.rules import Rule, match_rule
+from worker.safety.redact.rules import Rule, looks_like_password, match_rule
 
 _REFERENCE = (
     r"(?!\\{0,3}[\"']?(?:\[|<[^>\n]{0,80}>|\{\{|\{[\w.-]{0,80}\}|\*{3}|\$[\[{(]"

@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from worker.safety.redact.randomness import looks_like_base64
-from worker.safety.redact.rules import Span
+from worker.safety.redact.rules import Span, looks_like_base64
 
 MOST_LINES = 250
 """The most lines of a key: fewer than the `redacted_values.OVERLAP` lines searched again."""

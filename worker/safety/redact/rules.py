@@ -1,12 +1,11 @@
-"""Rules for the kinds of secrets, the single search that applies all of them, and the marks that
-replace what it finds."""
+"""Rules for the kinds of secrets, and whether a value looks generated, or like a password."""
 
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 
 class Span(NamedTuple):
@@ -67,56 +66,109 @@ def match_rule(kind: str, hints: str, pattern: str, before: int = 0) -> Rule:
     return Rule(kind, tuple(hint.encode() for hint in hints.split()), find)
 
 
-class Scanner:
-    """Finds the secrets of many rules in one pass over a text."""
+# ------------------------------------------------------------------- what values look like
 
-    __slots__ = ("_engine", "_rules")
+_HARMLESS = re.compile(
+    rb"""(?x)
+      \$[\[{(] | (?:\$\w+[/:.,@-]?)+$ | %\w+%$ | \{\{ | \{[\w.-]*\} | < | \[ | \(\w*\)?$ | \#\{
+    | @\w+@$ | \*{3} | [xX*]{4,}(?!\w)
+    | (.)\1*$
+    | (?:[\w.@+-]*[/\\])* [\w@+-]+ (?:\.[\w-]+)* \.[A-Za-z]{1,6} :[0-9]{1,7} (?!\w)   # file:line
+    | [A-Za-z][A-Za-z_.-]*[0-9]{0,2} :[0-9]{1,6} (?: [:,]|$ )                          # name:line
+    | [a-z][a-z0-9+.-]{1,12}:/                                                         # an address
+    | v?[0-9]{1,4}(?:\.[0-9]{1,6}){1,3}(?:[-+.~][A-Za-z0-9.+~-]*)?$                      # a version
+    | (?i:sha|md5)-?[0-9]{0,3}[:-]
+    | [0-9]{4}-[0-9]{2}-[0-9]{2} | [0-9]{8}T[0-9]{6} | [0-9:.,+-]+[A-Za-z%]{0,2}$      # a time
+    | ~?\.{0,2}/(?:app|bin|build|builds|cache|data|dev|etc|github|home|lib|mnt|opt|private|proc
+        |root|run|secrets|srv|src|sys|tmp|Users|usr|var|vault|workspace)(?:/|$)
+    | \.{1,2}/[A-Za-z] | [A-Za-z]:[\\/]
+    | [\w.+-]+@[A-Za-z-]+(?:\.[A-Za-z]+)+$
+    """
+)
+_WORD = rb"(?:[A-Za-z]*+[0-9]{0,4}+[a-z]{0,2}+|[0-9]{1,8}[a-z]{0,2})(?![A-Za-z0-9])"
+_ODD = re.compile(rb"(?<![A-Za-z0-9])(?!%b)[A-Za-z0-9]++" % _WORD)
+"""A part that is not a word or number as in names (`v2`, `x86`, `getTokenById`, `2024`)."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        hints: dict[bytes, list[tuple[int, Rule]]] = {}
-        for rank, rule in enumerate(rules):
-            for hint in rule.hints:
-                hints.setdefault(hint, []).append((rank, rule))
-        self._rules = tuple(hints.values())
-        self._engine = BytesAhoCorasick(list(hints), MatchKind.Standard, Implementation.DFA)
-
-    def find(self, data: bytes) -> Iterator[Span]:
-        """Yield every secret in `data`."""
-        ends: dict[int, int] = {}
-        hints = self._engine.find_matches_as_indexes(data.lower(), overlapping=True)
-        for hint, at, _ in hints:
-            for rank, rule in self._rules[hint]:
-                if at >= ends.get(rank, 0):
-                    for start, end in rule.find(data, at):
-                        ends[rank] = end
-                        yield Span(start, end, rank, rule.kind)
-
-
-def merge_spans(spans: Iterable[Span]) -> list[Span]:
-    """Return the spans in order; overlapping ones become one span of the longest one's kind."""
-    merged: list[Span] = []
-    longest = 0
-    for span in sorted(spans):
-        if merged and span.start < merged[-1].end:
-            last = merged[-1]
-            length = span.end - span.start
-            kind = span if (-length, span.rank) < (-longest, last.rank) else last
-            longest = max(longest, length)
-            end = max(last.end, span.end)
-            merged[-1] = Span(last.start, end, kind.rank, kind.kind)
-        else:
-            merged.append(span)
-            longest = span.end - span.start
-    return merged
+_NUMBERED = re.compile(rb"(?<![A-Za-z0-9])(?=[0-9]*[A-Za-z])(?=[A-Za-z]*[0-9])[A-Za-z0-9]{4,}+")
+_MIXED = re.compile(rb"(?<![A-Za-z0-9])(?=[a-z]*[A-Z])(?=[A-Z]*[a-z])[A-Za-z]{5,}+")
+_CAMEL = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+")
+_RUNS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_REPEATED = re.compile(rb"(.)\1{3,}")
+_EXAMINED = 200
+_DIGEST = re.compile(rb"(?:[0-9a-f]{16,}|[0-9A-F]{16,})$")
+_SYMBOL = re.compile(rb"[^A-Za-z0-9_./:\\ -]")
+_CLASSES = (*map(re.compile, (rb"[a-z]", rb"[A-Z]", rb"[0-9]")), _SYMBOL)
+_COMMON = re.compile(
+    rb"(?i:.*(?:password|passwd|passphrase|secret|token)|required|disabled|enabled|undefined"
+    rb"|changeme|change_me|redacted|hidden|masked|postgres|provided|unchanged|encrypted|anything)$"
+)
+_MOST_SPACES = 3
+"""The most spaces of a password in several words. A sentence has more."""
 
 
-def replace_spans(data: bytes, spans: Iterable[Span]) -> bytes:
-    """Replace each span by a mark and the line ends that it had. They are in order, and none
-    overlaps the next one: see `merge_spans`."""
-    parts: list[bytes] = []
-    at = 0
-    for span in spans:
-        ends = b"\n" * data.count(b"\n", span.start, span.end)
-        parts += [data[at : span.start], mark(span.kind).encode(), ends]
-        at = span.end
-    return b"".join([*parts, data[at:]]) if parts else data
+def looks_generated(value: bytes) -> bool:
+    """Whether a value is too irregular to be a name, a path, a place, a number or a version."""
+    lower, upper, _, _ = kinds = _find_kinds(value)
+    if len(value) < 12 or sum(kinds) < 2:
+        return False
+    digits = len(value) - len(value.translate(None, b"0123456789"))
+    if digits < 2 and not (lower and upper and len(value) >= 20):
+        return False
+    if _HARMLESS.match(value) or not _has_odd_part(value):
+        return False
+    shares = [n / len(value) for n in Counter(value).values()]
+    return -sum(share * math.log2(share) for share in shares) >= 3.0  # bits per character
+
+
+def looks_like_password(value: bytes, constant: bool) -> bool:
+    """Whether the value of a key that names a password looks like a password.
+
+    `constant` says that the key is written in capitals, as CI/CD variables are: then the value is a
+    literal rather than code.
+    """
+    _, _, digit, symbol = kinds = _find_kinds(value)
+    if len(value) < 6 or not (digit or constant or sum(kinds) > 1 + symbol):
+        return False
+    if _HARMLESS.match(value):
+        return False
+    if b" " in value:
+        return sum(kinds) == len(kinds) and value.count(b" ") <= _MOST_SPACES
+    if sum(kinds) >= 3 and symbol:
+        return True
+    if len(value) < 8:
+        return False
+    if constant:  # a real value rather than a placeholder word
+        fits = (digit and sum(kinds) >= 2) or (value.isalpha() and not _COMMON.match(value))
+    else:  # without any separator that joins the parts of a name in code, it is one word
+        is_one_word = value.translate(None, b"_./:\\") == value
+        fits = digit and sum(kinds) >= 2 and (is_one_word or _has_odd_part(value))
+    return fits or looks_generated(value)
+
+
+def looks_like_strong_password(value: bytes) -> bool:
+    """Whether a value can hardly be anything but a password or generated, whatever it stands by."""
+    *_, symbol = kinds = _find_kinds(value)
+    strong = len(value) >= 8 and sum(kinds) >= 3 and (symbol or _has_odd_part(value))
+    plain = b" " not in value and not _HARMLESS.match(value)
+    return (strong and plain) or looks_generated(value)
+
+
+def looks_like_base64(text: bytes) -> bool:
+    """Whether text in the alphabet of Base64 is neither words, as a path is, nor a digest."""
+    head = _REPEATED.sub(rb"\1", text[:_EXAMINED])  # as of the zeros in a key
+    return 3 * len(_RUNS.findall(head)) > len(head) and not _DIGEST.match(head)
+
+
+def _has_odd_part(value: bytes) -> bool:
+    """Whether a part of the value is not a word, or at least three parts mix letters and digits."""
+    odd = _ODD.findall(value)
+    if any(len(part) >= 5 or 2 * len(part) >= len(value) for part in odd):
+        return True
+    if any(3 * len(_CAMEL.findall(part)) > len(part) for part in _MIXED.findall(value)):
+        return True
+    return len(_NUMBERED.findall(value)) >= 3
+
+
+def _find_kinds(value: bytes) -> tuple[bool, ...]:
+    """Return whether the value has small letters, capitals, digits and symbols, in this order."""
+    return tuple(kind.search(value) is not None for kind in _CLASSES)

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from worker.safety.redact.randomness import looks_like_base64
-from worker.safety.redact.rules import Rule, match_rule
+from worker.safety.redact.rules import Rule, looks_like_base64, match_rule
 
 START = (
     r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrtv])|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})"

@@ -2,10 +2,10 @@
 
 import re
 
-from worker.verdict.gitlab_reasons import BY_ITSELF, NEVER_THE_CHANGE, UNLESS_CONFIGURED
+from worker.verdict.facts import BY_ITSELF, NEVER_THE_CHANGE, UNLESS_CONFIGURED
 from worker.verdict.jobs import FailingJob, RuleMatch
 from worker.verdict.rules.configuration import explain_configuration_error
-from worker.verdict.rules.rule import Scene, apply_rule
+from worker.verdict.rules.rule import Scene
 from worker.verdict.rules.table import RULES
 from worker.verdict.verdict import Verdict
 
@@ -14,18 +14,13 @@ __all__ = ["RULES", "Scene", "explain_configuration_error", "recognise"]
 
 def recognise(job: FailingJob, scene: Scene) -> RuleMatch | None:
     """Return what the first rule that applies says of a failing job, None if none applies. A reason
-    of GitLab's that no rule knows is a lead."""
-    found = next(filter(None, (apply_rule(rule, job, scene) for rule in RULES)), None)
+    of GitLab's that no rule looks at, such as one of a newer version, is a lead, never certain."""
+    if found := next(filter(None, (rule.apply(job, scene) for rule in RULES)), None):
+        return found
     known = any(job.reason in rule.reasons for rule in RULES)
-    return found or (None if known else _lead_by_other_reason(job))
-
-
-def _lead_by_other_reason(job: FailingJob) -> RuleMatch | None:
-    """Return a lead for a failure reason that no rule looks at, one of newer versions of GitLab
-    among them; None if it leaves everything to the log, or is proof by itself. It is never
-    certain."""
+    # These leave everything to the log, or are proof by themselves.
     settled = job.reason in BY_ITSELF | NEVER_THE_CHANGE | UNLESS_CONFIGURED
-    if job.external or settled or not _PLAIN.fullmatch(job.reason):
+    if known or settled or job.external or not _PLAIN.fullmatch(job.reason):
         return None
     cause = _DECIDED.get(job.reason, "GitLab gives a reason of its own for the failure.")
     return RuleMatch(

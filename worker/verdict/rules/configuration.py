@@ -1,10 +1,10 @@
-"""A pipeline that GitLab could not create because its CI configuration is wrong."""
+"""A pipeline that GitLab could not create because its CI configuration is wrong. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from worker.safety.untrusted import one_line
-from worker.verdict.file_kinds import is_ci
+from worker.verdict.diffs import is_ci
 from worker.verdict.jobs import RuleMatch
 from worker.verdict.rules.rule import Scene
 from worker.verdict.rules.runner_log import quote
@@ -27,11 +27,21 @@ def explain_configuration_error(
     message = one_line(errors, _MOST)
     if not message:
         return None
-    line = find_line(message, text) if file else 0
+    line = _find_line(message, text) if file else 0
     included = bool(file) and not line and bool(_NAMED.search(message))
     culprit = text.split("\n")[line - 1] if line else ""
-    ours = not included and _is_ours(message, scene, culprit)
-    edited = next(filter(is_ci, scene.changed_paths or ()), "")
+    changed = scene.changed_paths or ()
+    edited = next(filter(is_ci, changed), "")
+    local = _LOCAL.search(message)
+    named = local[1] if local else culprit.strip()
+    if included or _ELSEWHERE.search(message):
+        ours = False
+    elif local and local[1].lstrip("/") in changed:
+        ours = True
+    else:
+        # A broken syntax shows itself where the parser gives up, which need not be where it broke.
+        numbered = bool(_NUMBERED.search(message))
+        ours = bool(edited) and (not named or numbered or scene.may_add(named))
     place = f"`{file}`, line {line}" if line else f"this change edits {quote(edited)}"
     return RuleMatch(
         rule="configuration",
@@ -46,20 +56,6 @@ def explain_configuration_error(
     )
 
 
-def _is_ours(message: str, scene: Scene, culprit: str) -> bool:
-    """Whether the change has brought the error, as far as its paths, the lines that it adds and the
-    `culprit`, the line that the message is about, tell."""
-    if _ELSEWHERE.search(message):
-        return False
-    local = _LOCAL.search(message)
-    gone = local is not None and local[1].lstrip("/") in (scene.changed_paths or ())
-    if gone or not any(map(is_ci, scene.changed_paths or ())):
-        return gone
-    named = local[1] if local else culprit.strip()
-    # A broken syntax shows itself where the parser gives up, which need not be where it broke.
-    return not named or bool(_NUMBERED.search(message)) or scene.may_add(named)
-
-
 _ELSEWHERE = re.compile(
     r"^(?:Project|Component|Remote file|Template file|Reference) |access denied|permission"
     r"|\b(?:not authorized|timed out|timeout|quota|limit|maximum|verification)\b"
@@ -71,13 +67,13 @@ _ELSEWHERE = re.compile(
 _LOCAL = re.compile(r"[Ll]ocal file [`'\"]?([^`'\" ]{1,255})")
 
 
-def find_line(errors: str, text: str) -> int:
+def _find_line(errors: str, text: str) -> int:
     """Return the number of the line that GitLab's message is about, 0 if it is not known.
 
     The message names a line; or a file that is included; or a job and what is wrong with it, as in
     `jobs:test config contains unknown keys: scrpt` and `'test' job needs 'biuld' job`.
     """
-    lines = text[:LONGEST].split("\n")
+    lines = text[:_LONGEST].split("\n")
     if local := _LOCAL.search(errors):
         return next((at + 1 for at, line in enumerate(lines) if local[1] in line), 0)
     numbered = _NUMBERED.search(errors)
@@ -91,7 +87,7 @@ def find_line(errors: str, text: str) -> int:
     return 0
 
 
-LONGEST = 200_000
+_LONGEST = 200_000
 """The most characters of a configuration that are read."""
 
 _NUMBERED = re.compile(r"\bat line (\d{1,6})\b")
@@ -138,20 +134,16 @@ def _find_inside(
     yield from _find_keys(lines, block, [unknown[1]] if unknown else [])
     keywords = [_KEYWORDS.get(each, each) for each in _KEYWORD.findall(errors)]
     words = [word for found in _WORDS.findall(errors) for word in found if word]
+    names = [varied[1] if (varied := _MATRIX.match(word)) else word for word in words]
+    mentions = [re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])") for name in names]
     for at in _find_keys(lines, block, keywords):
         below = range(at, _find_block_end(lines, at, _measure_indent(lines[at])))
-        yield from (each for each in below if any(_has_word(lines[each], word) for word in words))
+        yield from (at for at in below if any(each.search(lines[at]) for each in mentions))
     yield from _find_keys(lines, block, [*reversed(path), *keywords])
 
 
 def _find_keys(lines: Sequence[str], block: range, keys: Sequence[str]) -> Iterator[int]:
     return (at for key in keys for at in block if _opens_key(lines[at].lstrip(" -"), key))
-
-
-def _has_word(line: str, word: str) -> bool:
-    """Whether a line names something, be it one of a matrix."""
-    name = varied[1] if (varied := _MATRIX.match(word)) else word
-    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", line) is not None
 
 
 def _opens_key(line: str, name: str) -> bool:

@@ -5,7 +5,7 @@ stands between backticks, so that it is no link, no mention and no markup.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from worker.logs.line_kinds import JOB_FAILED
 from worker.verdict.jobs import FailingJob
@@ -56,16 +56,14 @@ def list_runner_lines(job: FailingJob) -> Sequence[tuple[int, str]]:
         final = [at for at, (_, text) in enumerate(job.end) if JOB_FAILED.match(text)]
         return job.end[final[-1] :] if final else ()
     stages = [at for at, (_, text) in enumerate(job.end) if _STAGE.match(text)]
-    return tuple(_drop_services(job.end[stages[-1] if stages else 0 :]))
-
-
-def _drop_services(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    inside = False
-    for number, text in lines:
-        inside = (inside or bool(_SERVICE.match(text))) and not JOB_FAILED.match(text)
-        if not inside:
-            yield number, text
-        inside = inside and not _SERVICE_END.match(text)
+    lines: list[tuple[int, str]] = []
+    in_service = False
+    for number, text in job.end[stages[-1] if stages else 0 :]:
+        in_service = (in_service or bool(_SERVICE.match(text))) and not JOB_FAILED.match(text)
+        if not in_service:
+            lines.append((number, text))
+        in_service = in_service and not _SERVICE_END.match(text)
+    return lines
 
 
 def compile_patterns(*texts: str) -> tuple[re.Pattern[str], ...]:
@@ -103,10 +101,12 @@ or more urgent pods needed the room."""
 
 # ------------------------------------------------------------------------------ names for sentences
 
-_HELPER = "gitlab-runner-helper"
+HELPER_IMAGE = "gitlab-runner-helper"
 """A part of the name of the image that the runner itself adds to a job."""
 
-_LONGEST = 2000
+LONGEST = 2000
+"""The most characters of a line that a rule reads."""
+
 _MOST_TAGS = 12
 _UNPLAIN = re.compile(r"[^\w.:/@+=, ()<>#-]")
 _IMAGE = re.compile(
@@ -129,17 +129,27 @@ def name_facts(job: FailingJob, line: str) -> Mapping[str, str]:
     """
     texts = [line, *(text for _, text in reversed(job.end))]
     image = find_image(job, line)
-    host = _find(_ASKED, [line]) or _find(_LOOKED_UP, [line]) or _find_registry(image)
+    first, slash, _ = image.partition("/")
+    registry = first if slash and ("." in first or ":" in first) else ""  # "" also for Docker Hub
+    host = _find(_ASKED, [line]) or _find(_LOOKED_UP, [line]) or registry
+    kind = "the runner's helper image" if HELPER_IMAGE in image else "the image"
+    tags = ", ".join(map(quote, job.tags[:_MOST_TAGS]))
+    said = f"The job's tag{'s are' if len(job.tags) > 1 else ' is'} {tags}."
+    stage = next((text for _, text in list_runner_lines(job)[:1]), "")
     return {
-        "image": _name_image(image),
+        "image": f"{kind} {quote(image)}" if image else "the job's image",
         "wanted": f" {quote(named)}" if (named := _find(_IMAGE, [line]).rstrip(":")) else "",
         "registry": f"the registry {quote(host)}" if host else "the container registry",
         "host": quote(host) if host else "its host",
-        "tags": f"{_name_tags(job.tags)} {_UNPLAIN.sub('', job.runners)}".rstrip(),
+        "tags": (
+            f"{said if tags else 'The job has no tags.'} {_UNPLAIN.sub('', job.runners)}".rstrip()
+        ),
         "runner": f" {quote(job.runner)}" if job.runner else "",
         "credentials": _say("The runner signed in with credentials from {}", _CREDENTIALS, texts),
         "scheduler": _say("Kubernetes says: {}", _SCHEDULER, texts),
-        "stage": _name_stage(job),
+        "stage": next(
+            (does for heading, does in _STAGES.items() if stage.startswith(heading)), "prepared it"
+        ),
         "secret": _say("It was getting the secret {}", _SECRET, texts),
     }
 
@@ -152,46 +162,15 @@ _STAGES = {
 }
 
 
-def _name_stage(job: FailingJob) -> str:
-    headings = (text for _, text in list_runner_lines(job)[:1])
-    named = (does for text in headings for each, does in _STAGES.items() if text.startswith(each))
-    return next(named, "prepared it")
-
-
 def find_image(job: FailingJob, line: str) -> str:
     """Return the image that a line is about, else the job's own; "" if no line names it."""
     texts = [text for _, text in reversed(job.end)]
     return _find(_IMAGE, [line, *texts]) or _find(_USED, texts)
 
 
-def is_helper_image(image: str) -> bool:
-    """Whether an image is the runner's own, which no job names."""
-    return _HELPER in image
-
-
 def quote(text: str) -> str:
     """Return a stranger's words between backticks, without characters that could end them."""
     return f"`{_UNPLAIN.sub('', text)[:400].strip()}`"
-
-
-def _name_image(image: str) -> str:
-    if not image:
-        return "the job's image"
-    kind = "the runner's helper image" if is_helper_image(image) else "the image"
-    return f"{kind} {quote(image)}"
-
-
-def _find_registry(image: str) -> str:
-    """Return the host of an image's name, "" if it is on Docker Hub or not known."""
-    first, slash, _ = image.partition("/")
-    return first if slash and ("." in first or ":" in first) else ""
-
-
-def _name_tags(tags: tuple[str, ...]) -> str:
-    if not tags:
-        return "The job has no tags."
-    some = ", ".join(map(quote, tags[:_MOST_TAGS]))
-    return f"The job's tag{'s are' if len(tags) > 1 else ' is'} {some}."
 
 
 def _say(sentence: str, pattern: re.Pattern[str], texts: Iterable[str]) -> str:
@@ -200,10 +179,5 @@ def _say(sentence: str, pattern: re.Pattern[str], texts: Iterable[str]) -> str:
 
 
 def _find(pattern: re.Pattern[str], texts: Iterable[str]) -> str:
-    return next(_list(pattern, texts), "")
-
-
-def _list(pattern: re.Pattern[str], texts: Iterable[str]) -> Iterator[str]:
-    for text in texts:
-        if found := pattern.search(text[:_LONGEST]):
-            yield next(filter(None, found.groups()))
+    found = next(filter(None, (pattern.search(text[:LONGEST]) for text in texts)), None)
+    return next(filter(None, found.groups())) if found else ""

@@ -7,9 +7,8 @@ the runner can have written, or on a script's last lines if they show no other t
 
 from dataclasses import replace
 
-from worker.verdict.gitlab_reasons import LOST, NO_RUNNER, TIME_LIMITS, WAITED
-from worker.verdict.rules import doubts
-from worker.verdict.rules.rule import Rule, take_longest
+from worker.verdict.facts import LOST, NO_RUNNER, TIME_LIMITS, WAITED
+from worker.verdict.rules.rule import Rule, Sight
 from worker.verdict.rules.runner_log import (
     CONTAINER_END,
     LAST_WORDS,
@@ -40,7 +39,7 @@ _RATE_LIMIT = Rule(
     to_do="Retry later. If it happens often, let the runners sign in to the registry or use the "
     "dependency proxy.",
     lines=compile_patterns(r"you have reached your (?:unauthenticated )?pull rate limit"),
-    doubtful=doubts.may_name_pulled_image,
+    doubtful=Sight.may_name_pulled_image,
 )
 _REGISTRY = (
     _RATE_LIMIT,
@@ -52,7 +51,7 @@ _REGISTRY = (
         reasons=_SCRIPT,
         script=True,
         # The change may have named the image in a Dockerfile.
-        doubtful=doubts.may_change_configuration,
+        doubtful=Sight.may_change_configuration,
     ),
     Rule(
         name="registry-logins-locked",
@@ -68,7 +67,7 @@ _REGISTRY = (
         cause="The runner wanted {image}, and {registry} answered that it gets too many requests.",
         to_do="Retry later. If it happens often, tell whoever keeps the runners or the registry.",
         lines=compile_patterns(rf"{_PULL}.{{0,500}}(?:\b429 too many requests|toomanyrequests\b)"),
-        doubtful=doubts.may_name_image,
+        doubtful=Sight.may_name_image,
     ),
     Rule(
         name="registry-unreachable",
@@ -79,7 +78,7 @@ _REGISTRY = (
             rf"error response from daemon: .{{0,300}}/v2/.{{0,300}}{_DOWN}",
         ),
         # The change may have named another registry.
-        doubtful=doubts.may_name_image,
+        doubtful=Sight.may_name_image,
     ),
     Rule(
         name="registry-untrusted",
@@ -88,7 +87,7 @@ _REGISTRY = (
         to_do="Tell whoever keeps the runners to trust that authority, or whoever keeps the "
         "registry to use a certificate that they trust.",
         lines=compile_patterns(rf"{_PULL}.{{0,500}}x509: certificate signed by unknown authority"),
-        doubtful=doubts.may_name_image,
+        doubtful=Sight.may_name_image,
     ),
     Rule(
         name="registry-certificate-early",
@@ -96,14 +95,14 @@ _REGISTRY = (
         "that machine's clock is behind, or the certificate is not valid yet.",
         to_do="Tell whoever keeps the runners to set the machine's clock, if it is that.",
         lines=compile_patterns(rf"{_PULL}.{{0,500}}{_OUT_OF_TIME}.{{0,100}} is before "),
-        doubtful=doubts.may_name_image,
+        doubtful=Sight.may_name_image,
     ),
     Rule(
         name="registry-certificate-expired",
         cause="The certificate of {registry} has expired, so the runner could not get {image}.",
         to_do="Tell whoever keeps the registry to renew its certificate.",
         lines=compile_patterns(rf"{_PULL}.{{0,500}}{_OUT_OF_TIME}.{{0,100}} is after "),
-        doubtful=doubts.may_name_image,
+        doubtful=Sight.may_name_image,
     ),
     Rule(
         name="image-name",
@@ -123,7 +122,7 @@ _REGISTRY = (
         lines=compile_patterns(
             rf"{_PULL}.{{0,500}}(?:pull access denied|\bunauthorized\b|\bdenied\b|\b40[13] )"
         ),
-        doubtful=doubts.may_lack_own_image,
+        doubtful=Sight.may_lack_own_image,
     ),
     Rule(
         name="image-pull",
@@ -134,7 +133,7 @@ _REGISTRY = (
             rf"{_PULL}.{{0,500}}(?:manifest unknown|not found|repository does not exist)"
         ),
         unless=compile_patterns(r"\bplatform\b|no matching manifest|executable file not found"),
-        doubtful=doubts.may_lack_own_image,
+        doubtful=Sight.may_lack_own_image,
     ),
     Rule(
         name="image-pull-unexplained",
@@ -156,7 +155,7 @@ _DISK_FULL = Rule(
     lines=compile_patterns(r"\bno space left on device\b", r"\bdisk quota exceeded\b"),
     unless=NO_DISK,
     # The change may ask for a larger image, or for a disk in memory.
-    doubtful=lambda sight: sight.job.began or doubts.may_change_configuration(sight),
+    doubtful=lambda sight: sight.job.began or sight.may_change_configuration(),
 )
 _DISK = (
     _DISK_FULL,
@@ -189,7 +188,7 @@ _UNFETCHED = Rule(
         r"|SSL_ERROR_SYSCALL|OpenSSL SSL_connect)",
         r"^(?:error|fatal): RPC failed; (?:curl|HTTP) (?:\d{2} |50\d)",
     ),
-    holds=doubts.fetches_repository,
+    holds=Sight.fetches_repository,
 )
 _UNRESOLVED = compile_patterns(r"^fatal: unable to access '.{1,400}': Could not resolve host")
 _REPOSITORY = (
@@ -220,9 +219,7 @@ _UNSCHEDULED = Rule(
     lines=compile_patterns(r"timed out waiting for pod to start"),
     unless=compile_patterns(r"ImagePull|image pull|CrashLoop|CreateContainer"),
     # A job can ask for more than any node has, or for a node that there is not.
-    doubtful=lambda sight: (
-        doubts.may_change_configuration(sight) or not doubts.was_unschedulable(sight)
-    ),
+    doubtful=lambda sight: sight.may_change_configuration() or not sight.was_unschedulable(),
 )
 
 _NEVER_BEGAN = Rule(
@@ -250,7 +247,7 @@ def _make_infrastructure_rule(name: str, cause: str, to_do: str, *reasons: str) 
         to_do=to_do,
         reasons=frozenset(reasons),
         # The tags that select a runner are part of the configuration.
-        doubtful=doubts.may_choose_runners,
+        doubtful=Sight.may_choose_runners,
     )
 
 
@@ -383,13 +380,16 @@ _REASONS = (
         to_do="Give the line above to whoever keeps the runners. Retry only if it looks passing.",
         reasons=frozenset({"runner_system_failure", "runner_external_dependency_failure"}),
         quoted_lines=LAST_WORDS,
-        doubtful=doubts.may_be_the_job,
+        doubtful=Sight.may_be_the_job,
     ),
 )
 
 RULES: tuple[Rule, ...] = (
     # The runner tells the same twice, as a warning and as an error, and cuts either.
-    *(replace(rule, choose=take_longest) for rule in _REGISTRY),
+    *(
+        replace(rule, choose=lambda found: max(found, key=lambda line: len(line[1])))
+        for rule in _REGISTRY
+    ),
     *_DISK,
     *_REPOSITORY,
     _UNSCHEDULED,

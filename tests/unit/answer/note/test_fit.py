@@ -9,10 +9,10 @@ import pytest
 from tests.unit.answer.note.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
 from tests.unit.safety.test_neutralise import HOSTS
 from worker.answer.note import note
-from worker.answer.note.changes import write_diff_links
+from worker.answer.note.facts import write_diff_links
 from worker.answer.note.fit import LONGEST
 from worker.answer.note.layout import HEADLINES, Layout
-from worker.answer.parse import count_named_failures
+from worker.answer.parse import list_named_failures
 from worker.answer.suggestions import Offers
 from worker.safety.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.safety.sentences import split_sentences
@@ -378,8 +378,8 @@ def test_a_second_cause_that_does_not_fit_ends_with_a_clause_if_one_is_long_enou
     ],
 )
 def test_a_sentence_names_another_failure_or_does_not(sentence: str, names: bool) -> None:
-    assert count_named_failures(f"{CAUSE} {sentence}") == (2 if names else 0)
-    assert count_named_failures(sentence) == 0
+    assert [*list_named_failures(f"{CAUSE} {sentence}")] == ([2] if names else [])
+    assert list_named_failures(sentence) == {}
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from markdown_it import MarkdownIt
 
 from tests.contexts import SUBJECT
 from worker.answer.note import note
-from worker.answer.note.footer import MAX_VISIBLE, Footer, list_folded_lines, write_small_print
+from worker.answer.note.note import MAX_VISIBLE, Footer, list_folded_lines, write_small_print
 from worker.answer.note.note_parts import render_template
 from worker.safety import lint
-from worker.safety.marker import Marker
+from worker.safety.markdown import Marker
 from worker.safety.redact import KINDS
 
 PAGE = f"https://ci.example/sandpiper/sessions/{'a' * 20}"

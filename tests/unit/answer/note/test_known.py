@@ -1,9 +1,8 @@
 """The note on a known failure."""
 
 from worker.answer.failed_jobs import cut_names
-from worker.answer.note.footer import Footer
-from worker.answer.note.note import write_known_failure
-from worker.safety.marker import Marker
+from worker.answer.note.note import Footer, write_known_failure
+from worker.safety.markdown import Marker
 from worker.verdict.finding import Finding
 from worker.verdict.jobs import FailingJob, Group, Hit
 from worker.verdict.verdict import Verdict

@@ -10,8 +10,8 @@ from tests.unit.answer.note.test_fit import CAUSE, FULL, LONG, TO_DO, make_findi
 from tests.unit.answer.note.test_note import DONE, FOOTER, MARKER, SUBJECT, written
 from tests.unit.safety.test_neutralise import HOSTS
 from worker.answer.note import note
-from worker.answer.note.footer import write_small_print
 from worker.answer.note.layout import Layout
+from worker.answer.note.note import write_small_print
 from worker.answer.suggestions import Offers
 from worker.logs.bystanders import Bystander
 from worker.safety.sentences import split_sentences

@@ -7,12 +7,12 @@ import pytest
 from tests.unit.answer.note import rendering
 from tests.unit.safety.test_neutralise import HOSTILE, HOSTS
 from worker.answer.note import note
-from worker.answer.note.footer import Footer
 from worker.answer.note.layout import Layout
-from worker.answer.note.note_parts import MAX_BODY, Parts, drop_empty_headings
+from worker.answer.note.note import MAX_BODY, Footer
+from worker.answer.note.note_parts import Parts, drop_empty_headings
 from worker.answer.parse import parse_finding
 from worker.conversation.context import Outcome, Status, Subject
-from worker.safety.marker import Marker, find_marker
+from worker.safety.markdown import Marker, find_marker
 from worker.verdict.finding import Evidence, Finding, JobLog
 from worker.verdict.verdict import Verdict
 

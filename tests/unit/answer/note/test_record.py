@@ -19,7 +19,8 @@ from tests.unit.verdict.verdict_cases import (
     run,
     target,
 )
-from worker.answer.note import note, record
+from worker.answer.note import facts as note_facts
+from worker.answer.note import note
 from worker.answer.note.layout import Layout
 from worker.verdict.changed_files import Touch
 from worker.verdict.fact_sentences import describe_facts
@@ -48,7 +49,7 @@ def _judged(model: Verdict, *errors: Facts) -> Finding:
 
 
 def test_the_proof_comes_first_with_its_links() -> None:
-    lines = record.write_record(
+    lines = note_facts.write_record(
         _judged(CHANGE, facts(target=target((NEW, "same"), (BASE, "same")))), HOSTS
     )
     pages = "https://gitlab.example.com/team/service/-"
@@ -67,9 +68,9 @@ def test_the_job_for_which_the_record_proves_another_verdict_is_named_beside_the
     image = Ruling("image", (501,), Verdict.FLAKY, (), ())
     unit = Ruling("unit", (500,), None, (), ())
     found = Finding(verdict=CHANGE, rulings=(unit, image))
-    assert record.write_origin(found, HOSTS) == "`image`: flaky"
-    assert record.write_origin(replace(found, rulings=(image,)), HOSTS) == ""
-    assert record.write_origin(replace(found, verdict=FLAKY), HOSTS) == ""
+    assert note_facts.write_origin(found, HOSTS) == "`image`: flaky"
+    assert note_facts.write_origin(replace(found, rulings=(image,)), HOSTS) == ""
+    assert note_facts.write_origin(replace(found, verdict=FLAKY), HOSTS) == ""
 
 
 def test_a_failure_that_comes_with_a_date_is_not_told_to_be_contradicted() -> None:
@@ -79,21 +80,21 @@ def test_a_failure_that_comes_with_a_date_is_not_told_to_be_contradicted() -> No
         ("Renew it; a retry does not help.", "failed 2 times"),
     ):
         found = Finding(verdict=FLAKY, rulings=(ruling,), to_do=to_do)
-        assert record.write_record(found, HOSTS) == [line]
+        assert note_facts.write_record(found, HOSTS) == [line]
 
 
 def test_an_overruled_model_is_named_on_one_line() -> None:
-    told = record.write_doubt(_judged(CHANGE, facts(attempts=(PASSED_LATER,))), HOSTS)
+    told = note_facts.write_doubt(_judged(CHANGE, facts(attempts=(PASSED_LATER,))), HOSTS)
     assert told.startswith(
         "The model said “caused by this change”, but `unit-tests` failed in [job"
     )
     assert "\n" not in told
-    assert record.write_doubt(_judged(FLAKY, facts(attempts=(PASSED_LATER,))), HOSTS) == ""
-    assert record.write_doubt(Finding(), HOSTS) == ""
+    assert note_facts.write_doubt(_judged(FLAKY, facts(attempts=(PASSED_LATER,))), HOSTS) == ""
+    assert note_facts.write_doubt(Finding(), HOSTS) == ""
 
 
 def test_what_is_true_of_one_of_several_errors_names_its_job() -> None:
-    lines = record.write_record(
+    lines = note_facts.write_record(
         _judged(CHANGE, facts(attempts=(PASSED_LATER,)), facts(name="lint", run=run(507))), HOSTS
     )
     assert lines[0].startswith("`unit-tests`: flaky: `unit-tests` failed in [job 500]")
@@ -101,7 +102,7 @@ def test_what_is_true_of_one_of_several_errors_names_its_job() -> None:
 
 
 def test_the_models_verdict_is_never_told_as_the_record() -> None:
-    lines = record.write_record(
+    lines = note_facts.write_record(
         _judged(CHANGE, facts(attempts=(PASSED_LATER,)), facts(name="lint", run=run(507))), HOSTS
     )
     assert not any("caused by this change" in line for line in lines)
@@ -109,7 +110,7 @@ def test_the_models_verdict_is_never_told_as_the_record() -> None:
 
 def test_a_fact_that_is_true_of_all_errors_is_told_once() -> None:
     both = Change(2, ci=(".gitlab-ci.yml",))
-    lines = record.write_record(
+    lines = note_facts.write_record(
         _judged(CHANGE, facts(change=both), facts(name="lint", run=run(507), change=both)), HOSTS
     )
     assert lines.count("CI configuration changed: `.gitlab-ci.yml`") == 1
@@ -117,17 +118,17 @@ def test_a_fact_that_is_true_of_all_errors_is_told_once() -> None:
 
 def test_a_fact_speaks_against_a_verdict_and_does_not_deny_it() -> None:
     twice = facts(attempts=(run(498),))
-    lines = record.write_record(_judged(FLAKY, twice), HOSTS)
+    lines = note_facts.write_record(_judged(FLAKY, twice), HOSTS)
     assert lines[0].startswith(
         "speaks against “flaky”: `unit-tests` failed 2 times in the same way"
     )
-    assert record.write_doubt(_judged(FLAKY, twice), HOSTS) == ""
+    assert note_facts.write_doubt(_judged(FLAKY, twice), HOSTS) == ""
     assert any(each.startswith(f"{AGAINST_TARGET}: ") for each in lines)
 
 
 def test_a_pass_of_the_commit_before_two_failures_does_not_speak_against_a_flake() -> None:
     twice = facts(attempts=(run(498), run(497, "success")))
-    lines = record.write_record(_judged(FLAKY, twice), HOSTS)
+    lines = note_facts.write_record(_judged(FLAKY, twice), HOSTS)
     assert not any("speaks against “flaky”" in line or "other runs" in line for line in lines)
     jobs = [f"[job {n}]({PAGES}/jobs/{n})" for n in (497, 498, 500)]
     assert (
@@ -136,7 +137,7 @@ def test_a_pass_of_the_commit_before_two_failures_does_not_speak_against_a_flake
     mixed = facts(attempts=(run(499, errors=frozenset({"e2"})), run(498), run(497, "success")))
     assert any(
         line.startswith("other runs on this commit: ")
-        for line in record.write_record(_judged(FLAKY, mixed), HOSTS)
+        for line in note_facts.write_record(_judged(FLAKY, mixed), HOSTS)
     )
 
 
@@ -155,8 +156,8 @@ def test_the_target_branchs_failure_is_linked_beside_the_verdict(
     made = facts(target=there, run=run(500, errors=frozenset(errors)))
     judged = replace(_judged(TARGET, made), verdict=TARGET)
     link = f"on `main`: [job {origin}]({PAGES}/jobs/{origin})" if origin else ""
-    assert record.write_origin(judged, HOSTS) == link
-    assert record.write_origin(replace(judged, verdict=FLAKY), HOSTS) == ""
+    assert note_facts.write_origin(judged, HOSTS) == link
+    assert note_facts.write_origin(replace(judged, verdict=FLAKY), HOSTS) == ""
     body = note.write_finding(MARKER, Layout(judged, SUBJECT, DONE, HOSTS), FOOTER)
     below = f" ({link})" if link else ""
     assert f"\n\n**Already failing on the target branch**{below}\n\n" in body
@@ -185,7 +186,7 @@ def test_the_target_branchs_failure_is_linked_beside_the_verdict(
 def test_a_flake_is_linked_to_where_it_came_and_went(made: Facts, told: str) -> None:
     judged = replace(_judged(FLAKY, made), verdict=FLAKY)
     linked = re.sub(r"\{(\d+)\}", rf"[job \1]({PAGES}/jobs/\1)", told)
-    assert record.write_origin(judged, HOSTS) == linked
+    assert note_facts.write_origin(judged, HOSTS) == linked
     body = note.write_finding(MARKER, Layout(judged, SUBJECT, DONE, HOSTS), FOOTER)
     beside = f" ({linked})" if linked else ""
     assert f"\n\n**Flaky: not caused by this change**{beside}\n\n" in body
@@ -196,8 +197,8 @@ def test_a_flake_is_linked_to_where_it_came_and_went(made: Facts, told: str) -> 
 def test_a_link_that_the_doubt_has_already_is_not_told_again() -> None:
     overruled = _judged(CHANGE, facts(target=target((NEW, "same"), (BASE, "same"))))
     assert overruled.verdict is TARGET
-    assert f"[job 400]({PAGES}/jobs/400)" in record.write_doubt(overruled, HOSTS)
-    assert record.write_origin(overruled, HOSTS) == ""
+    assert f"[job 400]({PAGES}/jobs/400)" in note_facts.write_doubt(overruled, HOSTS)
+    assert note_facts.write_origin(overruled, HOSTS) == ""
 
 
 def test_hostile_names_and_stored_words_do_nothing() -> None:
@@ -208,7 +209,7 @@ def test_hostile_names_and_stored_words_do_nothing() -> None:
         Link("job 1", "javascript:alert(1)"),
         Link("job 2", "https://gitlab.example.com/x/-/jobs/2"),
     )
-    text = record.render_remark(sentence, HOSTS)
+    text = note_facts.render_remark(sentence, HOSTS)
     assert "\n" not in text
     assert "](https://evil.example" not in text.replace("\\]", "")
     assert "javascript" not in text
@@ -218,8 +219,8 @@ def test_hostile_names_and_stored_words_do_nothing() -> None:
 
 def test_a_long_record_is_cut_and_says_so() -> None:
     ruling = Ruling("x", (1,), TARGET, (), (), tuple(remark(f"fact {n}") for n in range(90)))
-    lines = record.write_record(replace(_judged(TARGET), rulings=(ruling,)), HOSTS)
-    assert len(lines) == record.MAX_LINES + 1
+    lines = note_facts.write_record(replace(_judged(TARGET), rulings=(ruling,)), HOSTS)
+    assert len(lines) == note_facts.MAX_LINES + 1
     assert lines[-1] == "50 more facts are left out"
 
 
@@ -234,7 +235,9 @@ def test_a_pass_on_the_target_branch_is_one_line_for_all_jobs() -> None:
     image = LastPass(run(400, "success"), ("gcc:12 a484f697a661 → b806fe27199d",))
     new = Change(2, touches=(Touch("include/a.h", "a.h", True, 3, is_new=True), _may("src/b.c")))
     both = {"change": new, "target": target((BASE, "pass")), "last_pass": image}
-    lines = record.write_record(_judged(CHANGE, facts(**both), facts(name="lint", **both)), HOSTS)
+    lines = note_facts.write_record(
+        _judged(CHANGE, facts(**both), facts(name="lint", **both)), HOSTS
+    )
     job = f"[job 400]({PAGES}/jobs/400)"
     assert lines == [
         f"{AGAINST_TARGET}: `unit-tests` passed {ON_MAIN}, {job}; `lint` passed {ON_MAIN}, {job}",
@@ -262,14 +265,18 @@ def test_the_digest_of_an_image_is_told_only_where_nothing_else_explains(
 ) -> None:
     made = facts(change=change, last_pass=LastPass(run(400, "success"), installed))
     lines = [
-        line for line in record.write_record(_judged(CHANGE, made), HOSTS) if "installed" in line
+        line
+        for line in note_facts.write_record(_judged(CHANGE, made), HOSTS)
+        if "installed" in line
     ]
     assert [each for each in (DIGEST, CLICK) for line in lines if each in line] == told, kind
 
 
 def test_what_the_error_may_name_is_not_told_and_a_line_is_told_with_its_file() -> None:
     touches = (Touch("src/frame.c", "frame.c", True, 9), _may("src/b.c"))
-    lines = record.write_record(_judged(CHANGE, facts(change=Change(2, touches=touches))), HOSTS)
+    lines = note_facts.write_record(
+        _judged(CHANGE, facts(change=Change(2, touches=touches))), HOSTS
+    )
     assert "line 9 of `src/frame.c`, which the error names, is one that this change adds" in lines
     assert not any("may name" in line or "b.c" in line for line in lines)
     assert sum("frame.c" in line for line in lines) == 1

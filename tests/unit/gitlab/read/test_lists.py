@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulators.gitlab import Bridge, GitLabSim, Scene
 from tests.unit.conftest import fetch, told
-from worker.gitlab.read.api import NotFound, ReadClient, list_branch_pipelines, list_trigger_jobs
+from worker.gitlab.read.api import NotFound, ReadClient
 from worker.gitlab.read.session_reader import Reader
 
 
@@ -20,7 +20,7 @@ def asked(sim: GitLabSim) -> list[str]:
 
 def test_the_list_of_19_2_is_asked_for_first(sim: GitLabSim, scene: Scene, reader: Reader) -> None:
     scene.pipeline.bridges.append(Bridge(1, "deploy", "failed"))
-    (found,) = list_trigger_jobs(reader.client, path(scene), "x").items
+    (found,) = reader.client.list_trigger_jobs(path(scene), "x").items
     assert found.name == "deploy"
     assert asked(sim) == ["trigger_jobs 200"]
 
@@ -31,7 +31,7 @@ def test_an_older_gitlab_is_asked_once_for_what_it_has_not(
     sim.version = (19, 1)
     scene.pipeline.bridges.append(Bridge(1, "deploy", "failed"))
     for each in (client, client.with_deadline(float("inf"))):
-        assert [job.name for job in list_trigger_jobs(each, path(scene), "x").items] == ["deploy"]
+        assert [job.name for job in each.list_trigger_jobs(path(scene), "x").items] == ["deploy"]
     assert asked(sim) == ["trigger_jobs 404", "bridges 200", "bridges 200"]
 
 
@@ -39,11 +39,11 @@ def test_a_gitlab_that_drops_the_old_list_is_asked_for_the_new_one(
     sim: GitLabSim, scene: Scene, client: ReadClient
 ) -> None:
     sim.version = (19, 1)
-    list_trigger_jobs(client, path(scene), "x")
+    client.list_trigger_jobs(path(scene), "x")
     sim.version = (20, 0)
     sim.fail_next("GET", "/bridges", 404, times=5)
-    list_trigger_jobs(client, path(scene), "x")
-    list_trigger_jobs(client, path(scene), "x")
+    client.list_trigger_jobs(path(scene), "x")
+    client.list_trigger_jobs(path(scene), "x")
     assert asked(sim)[2:] == ["bridges 404", "trigger_jobs 200", "trigger_jobs 200"]
 
 
@@ -51,8 +51,8 @@ def test_a_pipeline_that_is_gone_is_not_taken_for_an_old_gitlab(
     sim: GitLabSim, scene: Scene, client: ReadClient
 ) -> None:
     with pytest.raises(NotFound):
-        list_trigger_jobs(client, f"/projects/{scene.project.id}/pipelines/7", "x")
-    list_trigger_jobs(client, path(scene), "x")
+        client.list_trigger_jobs(f"/projects/{scene.project.id}/pipelines/7", "x")
+    client.list_trigger_jobs(path(scene), "x")
     assert asked(sim) == ["trigger_jobs 404", "bridges 404", "trigger_jobs 200"]
 
 
@@ -82,5 +82,5 @@ def test_many_of_a_merge_request_do_not_hide_the_branchs_own(
     own.ref = "main"
     release(sim, scene, 7)
     project = f"/projects/{scene.project.id}"
-    found = list_branch_pipelines(client, project, "main", "x", 5)
+    found = client.list_branch_pipelines(project, "main", "x", 5)
     assert [each.id for each in found.items] == [own.id]

@@ -1,34 +1,33 @@
 """What the diff of a merge request has to do with a failure, as a fact, and which line of the files
 that say what a job installs has let a version drift."""
 
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
+from worker.errors import SourceError
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import Listing
 from worker.gitlab.read.job_log import Log
 from worker.gitlab.read.repository import read_from_project
 from worker.gitlab.read.session_reader import Reader
-from worker.gitlab.read.survey.compared_pipelines import read_or_unknown
 from worker.gitlab.read.survey.compared_runs import MAX_LOG, read_excerpt
 from worker.logs import trace
 from worker.logs.error_lines import find_ignored, select_error_lines
 from worker.logs.failed_tests import list_failed_tests
 from worker.logs.failing_command import keep_last_command
 from worker.logs.named_places import MAX_TEXT, names_place
-from worker.verdict.changed_files import Touch, count_tests, find_touches
+from worker.verdict.changed_files import count_tests, find_touches
 from worker.verdict.dependencies import changes_dependency, find_changed_install
 from worker.verdict.diffs import (
     FileChange,
-    find_added_lines,
-    find_definitions,
-    find_hunks,
     find_removed_names,
-    find_submodule_commit,
+    is_ci,
+    is_docs,
+    is_image,
+    may_choose_runner,
+    may_configure,
 )
 from worker.verdict.facts import Change, LastPass, Unknown
-from worker.verdict.file_kinds import is_ci, is_docs, is_image, may_choose_runner, may_configure
 from worker.verdict.jobs import Group
 from worker.verdict.unpinned import UnpinnedLine, find_unpinned, list_requirement_files
 
@@ -44,10 +43,25 @@ def read_change(
         return diff
     files, whole = diff.items, not diff.more
     paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
-    changed = [_describe_file(each) for each in files]
-    touched = find_touches(_get_error_text(group, log), changed, project)
+    changed = [
+        FileChange.read(each.new_path, each.diff, each.old_path, is_new=each.new_file)
+        for each in files
+    ]
+    # The error, and the lines about it in the log of the group's first job.
+    lines = read_excerpt(log, MAX_TEXT) if log else group.jobs[0].excerpt.split("\n")
+    last, every = (
+        select_error_lines("\n".join(some)) for some in (keep_last_command(lines), lines)
+    )
+    error = f"{group.text}\n{last if names_place(last) else every}"
+    touched = find_touches(error, changed, project)
     failed = _list_failed_tests(log) if log and touched else ()
-    touched = _drop_few_of_many(touched, failed)
+    # Files with failed tests do not count if together they have less than half of these.
+    counts = {
+        each.path: sum(test == each.path or test.startswith(f"{each.path}:") for test in failed)
+        for each in touched
+    }
+    few = sum(counts.values()) < len(failed) / 2
+    touched = tuple(each for each in touched if not (few and counts[each.path]))
     tested = [each.path for each in touched if each.names_tests]
     return Change(
         files=len(files),
@@ -76,26 +90,6 @@ def _name_dependency(file: wire.DiffFile) -> str:
     return f"{file.new_path}:{line}" if line else file.new_path
 
 
-def _get_error_text(group: Group, log: Log | None) -> str:
-    """Return the error, and the lines about it in the log of the group's first job."""
-    lines = read_excerpt(log, MAX_TEXT) if log else group.jobs[0].excerpt.split("\n")
-    last, every = (
-        select_error_lines("\n".join(some)) for some in (keep_last_command(lines), lines)
-    )
-    return f"{group.text}\n{last if names_place(last) else every}"
-
-
-def _drop_few_of_many(touched: tuple[Touch, ...], failed: Sequence[str]) -> tuple[Touch, ...]:
-    """Leave out the files with failed tests if together they have less than half of these."""
-    counts = {each.path: _count_tests_in(each.path, failed) for each in touched}
-    few = sum(counts.values()) < len(failed) / 2
-    return tuple(each for each in touched if not (few and counts[each.path]))
-
-
-def _count_tests_in(path: str, failed: Sequence[str]) -> int:
-    return sum(test == path or test.startswith(f"{path}:") for test in failed)
-
-
 def _list_failed_tests(log: Log) -> tuple[str, ...]:
     """Return the failed tests that the log names; none if they cannot be counted."""
     if log.spool.size > MAX_LOG or log.spool.dropped_lines:
@@ -104,18 +98,6 @@ def _list_failed_tests(log: Log) -> tuple[str, ...]:
     ignored = find_ignored(cleaned)
     lines = enumerate(trace.split_lines(cleaned), 1)
     return list_failed_tests(line for number, line in lines if number not in ignored)
-
-
-def _describe_file(file: wire.DiffFile) -> FileChange:
-    return FileChange(
-        file.new_path,
-        file.old_path,
-        find_definitions(file.diff),
-        find_added_lines(file.diff),
-        find_hunks(file.diff),
-        file.new_file,
-        find_submodule_commit(file.diff),
-    )
 
 
 FILES = 4
@@ -149,13 +131,12 @@ class RequirementFiles:
 
     def _read_file(self, path: str) -> str:
         """Return the text of a file, "" if there is none or no more files may be read."""
+        reader, sha = self._reader, self._reader.subject.sha
         if path not in self._texts and len(self._texts) < FILES:
             self._texts[path] = ""
-            read = read_or_unknown(partial(self._fetch, path))
-            self._texts[path] = "" if isinstance(read, Unknown) else read
+            with suppress(SourceError):
+                blob = reader.read_first(
+                    lambda each: read_from_project(each, reader, path, sha), sha
+                )
+                self._texts[path] = reader.redact(blob.head).decode(errors="replace")
         return self._texts.get(path, "")
-
-    def _fetch(self, path: str) -> str:
-        reader, sha = self._reader, self._reader.subject.sha
-        blob = reader.read_first(lambda each: read_from_project(each, reader, path, sha), sha)
-        return reader.redact(blob.head).decode(errors="replace")

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from worker.errors import SourceError
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import list_branch_pipelines
 from worker.gitlab.read.session_reader import Reader
 from worker.verdict.facts import Unknown
 
@@ -74,10 +73,20 @@ def read_or_unknown(read: Callable[[], Found]) -> Found | Unknown:
 
 def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
     """Find the pipelines to compare with the session's, in parallel. Raises nothing."""
+    failed, query = f"{reader.target_project}/pipelines", {"status": "failed"}
     finding = pool.submit(
-        read_or_unknown, lambda: _read_pipelines(reader, "failed", status="failed")
+        read_or_unknown,
+        lambda: (
+            reader.client.page(
+                failed, wire.Pipeline, "failed pipelines", 1, _MOST_LISTED, query
+            ).items
+        ),
     )
-    listing = pool.submit(read_or_unknown, lambda: _read_merge_request_pipelines(reader))
+    path, what = f"{reader.merge_request}/pipelines", "the merge request's pipelines"
+    listing = pool.submit(
+        read_or_unknown,
+        lambda: reader.client.page(path, wire.Pipeline, what, 1, _MOST_LISTED).items,
+    )
     mr = read_or_unknown(
         lambda: reader.client.one(reader.merge_request, wire.MergeRequest, "the merge request")
     )
@@ -106,28 +115,15 @@ def _find_own(listed: Sequence[wire.Pipeline] | Unknown, reader: Reader) -> wire
     )
 
 
-def _read_merge_request_pipelines(reader: Reader) -> Sequence[wire.Pipeline]:
-    path = f"{reader.merge_request}/pipelines"
-    what = "the merge request's pipelines"
-    return reader.client.page(path, wire.Pipeline, what, 1, 30).items
-
-
 def _read_target_pipelines(mr: wire.MergeRequest, reader: Reader) -> Sequence[wire.Pipeline]:
     """Return the newest pipelines of the target branch, then the merge base's if they are older."""
-    where = reader.client, reader.target_project, mr.target_branch
-    found = [*list_branch_pipelines(*where, "the target branch's pipelines", LISTED).items]
+    where, read = (reader.target_project, mr.target_branch), reader.client.list_branch_pipelines
+    found = [*read(*where, "the target branch's pipelines", LISTED).items]
     base = mr.diff_refs.base_sha if mr.diff_refs else None
     if base and base not in {each.sha for each in found}:
         what, query = "the merge base's pipelines", {"sha": base}
-        found += list_branch_pipelines(*where, what, _MOST_LISTED, query).items
+        found += read(*where, what, _MOST_LISTED, query).items
     return found
-
-
-def _read_pipelines(
-    reader: Reader, which: str, most: int = _MOST_LISTED, **query: str
-) -> list[wire.Pipeline]:
-    path = f"{reader.target_project}/pipelines"
-    return list(reader.client.page(path, wire.Pipeline, f"{which} pipelines", 1, most, query).items)
 
 
 def _choose_pipelines(
@@ -144,14 +140,20 @@ def _choose_pipelines(
     shas = {own.sha, *(each.sha for each in known)} - {_get_merge_base(mr)}
     # The target branch may have the change's commits already.
     without = [each for each in get_items(target) if each.sha not in shas]
-    base = _find_base(own, mr, without)
+    base = _get_merge_base(mr)
+    if own.is_merge_result:  # then it is built on the branch as it was then
+        base = next((each.sha for each in without if each.id < own.id), "")
     recent, older = without[:_ON_TARGET], without[_ON_TARGET:LISTED]
     based = [each for each in without[_ON_TARGET:] if each.sha == base][:_BASED]
+    earlier: dict[str, wire.Pipeline] = {}
+    for each in sorted(known, key=lambda each: -each.id):
+        if each.id < own.id and each.sha != own.sha:
+            earlier.setdefault(each.sha, each)
     return ComparedPipelines(
         own=own,
         attempts=listed if isinstance(listed, Unknown) else [own, *alike[:AGAIN]],
         of_other_kinds=[each for each in same if each not in alike][:ASIDE],
-        earlier=listed if isinstance(listed, Unknown) else _keep_newest(known, own)[:BEFORE],
+        earlier=listed if isinstance(listed, Unknown) else [*earlier.values()][:BEFORE],
         target=target if isinstance(target, Unknown) else [*recent, *based],
         elsewhere=failed if isinstance(failed, Unknown) else _choose_others(failed, own, mr, shas),
         branch="" if isinstance(mr, Unknown) else mr.target_branch,
@@ -184,15 +186,6 @@ def _get_kind(pipeline: wire.Pipeline) -> tuple[int, str, str]:
     return pipeline.project_id, pipeline.ref, pipeline.source
 
 
-def _keep_newest(known: Sequence[wire.Pipeline], own: wire.Pipeline) -> list[wire.Pipeline]:
-    """Return the newest pipeline of each earlier commit."""
-    older = (each for each in known if each.id < own.id and each.sha != own.sha)
-    newest: dict[str, wire.Pipeline] = {}
-    for each in sorted(older, key=lambda each: -each.id):
-        newest.setdefault(each.sha, each)
-    return list(newest.values())
-
-
 def _choose_others(
     failed: Sequence[wire.Pipeline],
     own: wire.Pipeline,
@@ -208,18 +201,6 @@ def _choose_others(
         if each.ref not in ours and each.sha not in shas and (not of_mr or of_mr[1] != iid):
             newest.setdefault(f"!{of_mr[1]}" if of_mr else each.ref, each)
     return list(newest.values())[:ELSEWHERE]
-
-
-def _find_base(
-    own: wire.Pipeline, mr: wire.MergeRequest | Unknown, target: Sequence[wire.Pipeline]
-) -> str:
-    """Return the target branch's commit that the pipeline is built on.
-
-    A merged-results pipeline is built on the branch as it was then, not on the merge base.
-    """
-    if wire.is_merge_result(own.ref):
-        return next((each.sha for each in target if each.id < own.id), "")
-    return _get_merge_base(mr)
 
 
 def _get_merge_base(mr: wire.MergeRequest | Unknown) -> str:
@@ -241,13 +222,13 @@ def find_commits_with_change(newest: str, base: str, reader: Reader) -> frozense
     theirs = reader.client.page(path, wire.Commit, what, 1, _COMMITS_LISTED, query).items
     shas = [each.id for each in theirs]
     since = theirs[: shas.index(base)] if base in shas else theirs
-    carrying = [at for at, each in enumerate(since) if _is_one_of(each, ours)]
-    return frozenset(shas[: carrying[-1] + 1]) if carrying else frozenset()
-
-
-def _is_one_of(commit: wire.Commit, ours: Sequence[wire.Commit]) -> bool:
-    picked = _PICKED.search((commit.message or "")[-2000:])
-    return any(
-        (commit.title and commit.title == each.title) or (picked and each.id.startswith(picked[1]))
-        for each in ours
-    )
+    oldest = -1
+    for at, commit in enumerate(since):
+        picked = _PICKED.search((commit.message or "")[-2000:])
+        if any(
+            (commit.title and commit.title == each.title)
+            or (picked and each.id.startswith(picked[1]))
+            for each in ours
+        ):
+            oldest = at
+    return frozenset(shas[: oldest + 1])

@@ -1,6 +1,6 @@
 """Reads the errors of a job's runs from their logs, in the same way, and compares the runs."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -20,8 +20,7 @@ from worker.logs.failure_lines import (
 )
 from worker.logs.line_kinds import may_tell_of_host
 from worker.logs.signature import find_exact_errors
-from worker.verdict.facts import Facts, Run, Unknown
-from worker.verdict.gitlab_reasons import TIME_LIMITS
+from worker.verdict.facts import TIME_LIMITS, Run, Unknown
 from worker.verdict.jobs import TOLD, FailingJob
 
 NAMED = 3
@@ -74,25 +73,6 @@ def describe_run(
         missing_errors=tuple(words.get(each, each) for each in sorted(lacked)[:NAMED]),
         seconds=job.duration or 0.0,
     )
-
-
-def select_runs(
-    runs: tuple[Run, ...] | Unknown, wanted: Callable[[Run], bool]
-) -> tuple[Run, ...] | Unknown:
-    """Return the `wanted` ones of the runs, if they are known."""
-    return runs if isinstance(runs, Unknown) else tuple(filter(wanted, runs))
-
-
-def find_breaking_commit(found: Iterable[Facts], base: str) -> str:
-    """Return the target branch's newest commit with the same error, except the change's `base`; ""
-    if there is none."""
-    failed = (
-        run.sha
-        for facts in found
-        for run in facts.known_target.runs
-        if facts.has_same_error(run) and run.sha != base
-    )
-    return next(failed, "")
 
 
 MAX_LOG = 8 * 1024 * 1024

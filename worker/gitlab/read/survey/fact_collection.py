@@ -24,12 +24,10 @@ from worker.gitlab.read.survey.compared_pipelines import (
 from worker.gitlab.read.survey.compared_runs import (
     OwnLogs,
     describe_run,
-    find_breaking_commit,
     make_failing_run,
     may_blame_host,
     read_errors,
     read_own_errors,
-    select_runs,
 )
 from worker.gitlab.read.wire import parse_dimensions
 from worker.verdict.facts import Facts, Run, Target, Unknown
@@ -82,9 +80,16 @@ class FactCollector:
         near = self._read_further_back(near)
         self._read_logs(near)
         found = [self._describe_group(each, near) for each in self._failing]
-        if not (broken := find_breaking_commit(found, near.base)):
+        # The target branch's newest commit with the same error, except the change's base.
+        broken = (
+            run.sha
+            for facts in found
+            for run in facts.known_target.runs
+            if facts.has_same_error(run) and run.sha != near.base
+        )
+        if not (newest := next(broken, "")):
             return found
-        near = self._drop_runs_with_change(near, broken)
+        near = self._drop_runs_with_change(near, newest)
         return [self._describe_group(each, near) for each in self._failing]
 
     def _drop_runs_with_change(self, near: ComparedPipelines, newest: str) -> ComparedPipelines:
@@ -100,14 +105,23 @@ class FactCollector:
         return replace(near, target=left, recent=len(recent), with_change=taken)
 
     def _read_jobs(self, pipelines: Sequence[wire.Pipeline]) -> None:
-        read = self._pool.map(lambda each: read_or_unknown(lambda: self._get_jobs(each)), pipelines)
+        def read_jobs(pipeline: wire.Pipeline) -> Sequence[wire.Job]:
+            path = f"/projects/{get_project_id(pipeline, self._reader)}/pipelines/{pipeline.id}"
+            return read_all_jobs(path, pipeline.id, self._reader).items
+
+        read = self._pool.map(lambda each: read_or_unknown(lambda: read_jobs(each)), pipelines)
         self._jobs |= {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
 
     def _read_further_back(self, near: ComparedPipelines) -> ComparedPipelines:
         """Extend the target's pipelines of `near` back to the last one in which a job failed that
         fails here and did not finish in the newest ones. Without such a one, nothing changes."""
         recent = get_items(near.target)[: near.recent]
-        ran = {job.ref for each in recent for job in self._list_runs(each) if _is_finished(job)}
+        ran = {
+            job.ref
+            for each in recent
+            for job in self._list_runs(each)
+            if job.status in ("success", "failed")
+        }
         refs = set(map(self._get_group_ref, self._failing)) - ran
         failed = [each for each in near.older if each.status == "failed"][:FAILED]
         if not refs or not failed:
@@ -152,10 +166,6 @@ class FactCollector:
 
     def _get_own_ids(self) -> set[int]:
         return {job.job_id for group in self._failing for job in group.jobs if job.job_id}
-
-    def _get_jobs(self, pipeline: wire.Pipeline) -> Sequence[wire.Job]:
-        path = f"/projects/{get_project_id(pipeline, self._reader)}/pipelines/{pipeline.id}"
-        return read_all_jobs(path, pipeline.id, self._reader).items
 
     # ------------------------------------------------------------------------------------- logs
 
@@ -212,7 +222,12 @@ class FactCollector:
             alike = [job for job in group.jobs if self._errors.get(job.job_id, errors) == errors]
             refs = list(dict.fromkeys(map(self._get_ref, alike)))
             pairs = [*self._pair_failures(refs, pipelines if len(refs) > 1 else ())]
-            differ = {job.ref for first, job in pairs if self._are_known_to_differ(first, job)}
+            differ = {
+                job.ref
+                for first, job in pairs
+                if {first.id, job.id} <= self._errors.keys()
+                and self._errors[first.id] != self._errors[job.id]
+            }
             for first, job in pairs:
                 if job.ref not in differ:
                     self._errors.setdefault(job.id, self._get_errors(first.id))
@@ -231,11 +246,6 @@ class FactCollector:
             for ref in refs[1:]:
                 if refs[0] in failed and ref in failed:
                     yield failed[refs[0]], failed[ref]
-
-    def _are_known_to_differ(self, one: wire.Job, other: wire.Job) -> bool:
-        return {one.id, other.id} <= self._errors.keys() and (
-            self._get_errors(one.id) != self._get_errors(other.id)
-        )
 
     def _find_recovered(self, own: wire.Pipeline) -> Iterator[tuple[wire.Job, wire.Job]]:
         """Yield the last failed run and the passed run of each other job that passed in the end."""
@@ -341,10 +351,14 @@ class FactCollector:
         others = self._find_runs(ref, near.of_other_kinds, facts.run)
         return replace(
             facts,
-            attempts=select_runs(attempts, lambda run: run.job_id not in ours),
+            attempts=attempts
+            if isinstance(attempts, Unknown)
+            else tuple(run for run in attempts if run.job_id not in ours),
             runs_of_other_sources=tuple(get_items(others)),
             earlier=self._find_runs(ref, near.earlier, facts.run),
-            elsewhere=select_runs(elsewhere, facts.has_same_error),
+            elsewhere=elsewhere
+            if isinstance(elsewhere, Unknown)
+            else tuple(filter(facts.has_same_error, elsewhere)),
             target=self._describe_target(ref, near, facts.run),
         )
 
@@ -394,7 +408,3 @@ class FactCollector:
 
     def _describe_run(self, job: wire.Job, pipeline: wire.Pipeline, ours: Run) -> Run:
         return describe_run(job, pipeline, self._get_errors(job.id), ours, self._words)
-
-
-def _is_finished(job: wire.Job) -> bool:
-    return job.status in ("success", "failed")

@@ -10,13 +10,12 @@ from worker.errors import SourceError
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import NotFound
 from worker.gitlab.read.pipeline_jobs import DownstreamPipelines, find_retried_ids, read_all_jobs
-from worker.gitlab.read.reports import find_failed_outside
+from worker.gitlab.read.reports import STATUS_PAGES
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.fact_collection import Diff
 from worker.gitlab.read.wire import get_family
 from worker.safety.untrusted import one_line
-from worker.verdict.facts import NOT_ASKED
-from worker.verdict.gitlab_reasons import NO_RUNNER, WAITED
+from worker.verdict.facts import NO_RUNNER, NOT_ASKED, WAITED
 from worker.verdict.jobs import FailingJob
 
 _MOST_JOBS = 60
@@ -66,13 +65,23 @@ def read_failing_jobs(reader: Reader, draft: Draft) -> None:
     retried = find_retried_ids(listed.items)
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
-    draft.others = tuple(_describe_merge_result(listed.items, reader))
+    ran = next((job.pipeline for job in listed.items if job.pipeline), None)
+    with suppress(SourceError):
+        if ran and (explanation := reader.binding.describe_merge_result(ran)):
+            draft.others += (
+                f"Merged results: {explanation}. A retried job runs on the same merge again, a new "
+                "pipeline on a new one.",
+            )
     draft.others += describe_other_jobs(listed.items)
     variants = Counter(get_family(job.name) for job in newest)
     failing = [_describe_failing(job, variants, reader) for job in failed]
     draft.jobs += _add_runners(sorted(failing, key=lambda job: job.job_id), reader)
     if not newest:
-        draft.errors = _read_errors(path, number, reader, draft)
+        try:
+            pipeline = reader.client.one(path, wire.Pipeline, f"pipeline {number}")
+            draft.errors = _clean_text(pipeline.yaml_errors or "", reader)
+        except SourceError as error:
+            draft.add_missing(str(error))
     triggers = set(_read_downstream(path, number, reader, draft))
     _read_other_systems(listed.items, triggers, reader, draft)
     if len(draft.jobs) > _MOST_JOBS:
@@ -81,28 +90,9 @@ def read_failing_jobs(reader: Reader, draft: Draft) -> None:
         draft.jobs = draft.jobs[:_MOST_JOBS]
 
 
-def _describe_merge_result(jobs: Sequence[wire.Job], reader: Reader) -> Iterator[str]:
-    ref = next((job.pipeline.ref for job in jobs if job.pipeline), "")
-    with suppress(SourceError):
-        if explanation := reader.binding.describe_merge_result(ref):
-            yield (
-                f"Merged results: {explanation}. A retried job runs on the same merge again, a new "
-                "pipeline on a new one."
-            )
-
-
-def _read_errors(path: str, number: int, reader: Reader, draft: Draft) -> str:
-    try:
-        pipeline = reader.client.one(path, wire.Pipeline, f"pipeline {number}")
-    except SourceError as error:
-        draft.add_missing(str(error))
-        return ""
-    return _clean_text(pipeline.yaml_errors or "", reader)
-
-
 def _read_downstream(path: str, number: int, reader: Reader, draft: Draft) -> Iterator[str]:
     """Find the failing jobs of downstream pipelines; yields the names of the trigger jobs."""
-    started, passed = DownstreamPipelines(reader), list[dict[str, Any]]()
+    started, passed = DownstreamPipelines(reader), list[str]()
     for bridge in started.list_below(path, number):
         yield str(bridge.get("started_by", ""))
         if bridge.get("allow_failure"):
@@ -110,15 +100,22 @@ def _read_downstream(path: str, number: int, reader: Reader, draft: Draft) -> It
         if "not_read" in bridge and bridge.get("status") != "success":
             draft.add_missing(one_line(str(bridge["not_read"]), 300))
         if bridge.get("status") == "failed" and "pipeline" not in bridge:
-            draft.jobs.append(_describe_bridge(bridge, reader))
-        draft.jobs += [
-            _describe_child(job, reader)
-            for job in bridge.get("failed_jobs", ())
-            if not job.get("allow_failure")
-        ]
-        draft.others += _describe_allowed(bridge.get("failed_jobs", ()))
-        passed += bridge.get("passed_jobs", ())
-    draft.others += _describe_passed_below(passed)
+            # It has started nothing, and has no log.
+            name = _clean_text(str(bridge.get("started_by", "?")), reader)
+            reason = _clean_text(str(bridge.get("failure_reason", "")), reader)
+            draft.jobs.append(FailingJob(0, name, "", reason, family=name, read=True))
+        allowed = []
+        for job in bridge.get("failed_jobs", ()):
+            if job.get("allow_failure"):
+                allowed.append(_write_job(job["id"], str(job["name"])))
+            else:
+                draft.jobs.append(_describe_child(job, reader))
+        if allowed:
+            names = _join_names(allowed, _MOST_NAMED)
+            draft.others += (f"Failed below, but is allowed to: {names}",)
+        passed += [_write_job(job["id"], str(job["name"])) for job in bridge.get("passed_jobs", ())]
+    if passed:
+        draft.others += (f"Passed below: {_join_names(passed, _MOST_PASSED)}",)
     for missing in started.missing_parts:
         draft.add_missing(missing)
 
@@ -127,29 +124,41 @@ def _read_other_systems(
     jobs: Sequence[wire.Job], triggers: Collection[str], reader: Reader, draft: Draft
 ) -> None:
     """Find what other systems report as failed."""
+    ids = {job.id for job in jobs}
     names = {job.name for job in jobs} | set(triggers)
+    subject = reader.subject
+    path = f"{reader.pipeline_project}/repository/commits/{subject.sha}/statuses"
+    what = "the commit's statuses"
     try:
-        failed, missing = find_failed_outside(reader, {job.id for job in jobs}, names)
+        found = reader.client.many(path, wire.Status, what, pages=STATUS_PAGES)
     except NotFound:
         return
     except SourceError as error:
         draft.gaps.append(str(error))
         return
-    draft.gaps += [missing] if missing else []
-    draft.jobs += [_describe_external(status, reader) for status in failed]
-
-
-def _describe_external(status: wire.Status, reader: Reader) -> FailingJob:
-    name, page = _clean_text(status.name, reader), _clean_text(status.target_url or "", reader)
-    return FailingJob(
-        job_id=0,
-        name=name,
-        url=page if page.startswith(("https://", "http://")) else "",
-        family=name,
-        excerpt=_clean_text(status.description or "", reader),
-        read=True,
-        external=True,
-    )
+    if found.more:
+        draft.gaps.append(f"commit statuses after the first {len(found.items)}")
+    for each in found.items:
+        if (
+            each.status == "failed"
+            and not each.allow_failure
+            and each.pipeline_id in (None, subject.pipeline_id)
+            # GitLab lists jobs of all the commit's pipelines too.
+            and each.id not in ids
+            and each.name not in names
+            and "/-/jobs/" not in (each.target_url or "")
+        ):
+            name, page = _clean_text(each.name, reader), _clean_text(each.target_url or "", reader)
+            job = FailingJob(
+                job_id=0,
+                name=name,
+                url=page if page.startswith(("https://", "http://")) else "",
+                family=name,
+                excerpt=_clean_text(each.description or "", reader),
+                read=True,
+                external=True,
+            )
+            draft.jobs.append(job)
 
 
 def _describe_failing(job: wire.Job, variants: Mapping[str, int], reader: Reader) -> FailingJob:
@@ -181,13 +190,6 @@ def _describe_child(job: dict[str, Any], reader: Reader) -> FailingJob:
     )
 
 
-def _describe_bridge(bridge: dict[str, Any], reader: Reader) -> FailingJob:
-    """Return a trigger job that started nothing; it has no log."""
-    name = _clean_text(str(bridge.get("started_by", "?")), reader)
-    reason = _clean_text(str(bridge.get("failure_reason", "")), reader)
-    return FailingJob(0, name, "", reason, family=name, read=True)
-
-
 def _clean_text(text: str, reader: Reader) -> str:
     return one_line(reader.redact.redact_text(text), 1000)
 
@@ -212,17 +214,15 @@ def _describe_runners(tags: Sequence[str], reader: Reader) -> str:
         runners = reader.client.many(path, wire.Runner, "the runners", query, pages=1).items
         if not runners:
             return "GitLab knows no such runner for the project."
-        named = ", ".join(map(_name_runner, runners[:_RUNNERS_NAMED]))
+        named = []
+        for each in runners[:_RUNNERS_NAMED]:
+            state = each.status.replace("_", " ") or "state not known"
+            state = "paused" if each.active is False else state
+            name = one_line(each.description or "", 60) or f"runner {each.id}"
+            named.append(f"{name} ({state})")
         more = f" and {len(runners) - _RUNNERS_NAMED} more" if len(runners) > _RUNNERS_NAMED else ""
-        return f"GitLab knows these for the project: {named}{more}."
+        return f"GitLab knows these for the project: {', '.join(named)}{more}."
     return ""
-
-
-def _name_runner(runner: wire.Runner) -> str:
-    state = (
-        "paused" if runner.active is False else runner.status.replace("_", " ") or "state not known"
-    )
-    return f"{one_line(runner.description or '', 60) or f'runner {runner.id}'} ({state})"
 
 
 def describe_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
@@ -233,14 +233,34 @@ def describe_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
     """
     retried = find_retried_ids(jobs)
     newest = {job.name: job for job in jobs if job.id not in retried}
-    failed = {get_family(job.name) for job in newest.values() if job.status == "failed"}
-    allowed = [job for job in newest.values() if job.status == "failed" and job.allow_failure]
-    skipped = [job for job in newest.values() if job.status == "skipped"]
+    by_status: dict[str, list[wire.Job]] = {}
+    for job in newest.values():
+        by_status.setdefault(job.status, []).append(job)
+    failed = by_status.get("failed", [])
+    families = {get_family(job.name) for job in failed}
+    passed = sorted(
+        by_status.get("success", []), key=lambda job: get_family(job.name) not in families
+    )
+    again = []
+    for job in sorted(jobs, key=lambda job: job.id):
+        if job.status == "failed" and job.id in retried:
+            last = newest[job.name]
+            reason = f", {job.failure_reason}" if job.failure_reason else ""
+            ended = {"success": "passed", "failed": "failed again"}.get(last.status, last.status)
+            again.append(f"{_write_job(job.id, job.name)}{reason}, then job {last.id} {ended}")
+    allowed, passed_names, skipped = (
+        [_write_job(job.id, job.name) for job in some]
+        for some in (
+            [job for job in failed if job.allow_failure],
+            passed,
+            by_status.get("skipped", []),
+        )
+    )
     groups = (
-        ("Failed, but is allowed to", [*map(_write_name, allowed)], _MOST_NAMED),
-        ("Failed and was retried", [*_describe_retried(jobs, retried, newest)], _MOST_NAMED),
-        ("Passed", _list_passed(newest, failed), _MOST_PASSED),
-        ("Did not run", [*map(_write_name, skipped)], _MOST_PASSED),
+        ("Failed, but is allowed to", allowed, _MOST_NAMED),
+        ("Failed and was retried", again, _MOST_NAMED),
+        ("Passed", passed_names, _MOST_PASSED),
+        ("Did not run", skipped, _MOST_PASSED),
     )
     lines = (f"{words}: {_join_names(names, most)}" for words, names, most in groups if names)
     return (*lines, *_describe_runner(list(newest.values())))
@@ -260,43 +280,8 @@ def _describe_runner(jobs: Sequence[wire.Job]) -> Iterator[str]:
         yield f"All {len(failed)} failed jobs ran on {where}, and no job that passed did"
 
 
-def _describe_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return a line on the jobs of a downstream pipeline (see `downstream`) that failed but may."""
-    names = [_write_below(job) for job in jobs if job.get("allow_failure")]
-    return (f"Failed below, but is allowed to: {_join_names(names, _MOST_NAMED)}",) if names else ()
-
-
-def _describe_passed_below(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return a line on jobs that passed in downstream pipelines in which others failed."""
-    names = list(map(_write_below, jobs))
-    return (f"Passed below: {_join_names(names, _MOST_PASSED)}",) if names else ()
-
-
-def _write_below(job: Mapping[str, Any]) -> str:
-    return f"job {job['id']} ({one_line(str(job['name']), _NAME_SHOWN)})"
-
-
-def _describe_retried(
-    jobs: Sequence[wire.Job], retried: frozenset[int], newest: dict[str, wire.Job]
-) -> Iterator[str]:
-    for job in sorted(jobs, key=lambda job: job.id):
-        if job.status == "failed" and job.id in retried:
-            last = newest[job.name]
-            reason = f", {job.failure_reason}" if job.failure_reason else ""
-            ended = {"success": "passed", "failed": "failed again"}.get(last.status, last.status)
-            yield f"{_write_name(job)}{reason}, then job {last.id} {ended}"
-
-
-def _list_passed(newest: dict[str, wire.Job], failed: set[str]) -> list[str]:
-    passed = [job for job in newest.values() if job.status == "success"]
-    return [
-        _write_name(job)
-        for job in sorted(passed, key=lambda job: get_family(job.name) not in failed)
-    ]
-
-
-def _write_name(job: wire.Job) -> str:
-    return f"job {job.id} ({one_line(job.name, _NAME_SHOWN)})"
+def _write_job(number: int, name: str) -> str:
+    return f"job {number} ({one_line(name, _NAME_SHOWN)})"
 
 
 def _join_names(names: Sequence[str], most: int) -> str:

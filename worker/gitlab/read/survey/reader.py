@@ -5,8 +5,10 @@ Bounded in jobs, bytes and seconds; what could not be read is named. Raises noth
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import replace
 
 from worker.errors import UNFORESEEN, SourceError
@@ -72,7 +74,10 @@ def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> 
         diff = pool.submit(read_diff, timed)
         read_failing_jobs(timed, draft)
         _read_logs(draft, reader, pool, deadline)
-        draft.diff = _read_diff_in_time(diff, deadline)
+        try:
+            draft.diff = diff.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            draft.diff = Unknown("the diff: it took too long")
     finally:
         # A hanging request is not waited for: it has its own time-out.
         pool.shutdown(wait=False, cancel_futures=True)
@@ -95,48 +100,34 @@ def _make_survey(draft: Draft, reader: Reader, deadline: float) -> Survey:
         replace(group, jobs=tuple(job.without_log() for job in group.jobs)) for group in groups
     )
     left = max(LEAST, deadline - time.monotonic())
-    bare = tuple(map(_drop_doubtful_rule, add_facts(bare, reader, draft.diff, left)))
-    whole = draft.whole and _is_fully_read(bare)
-    return Survey(bare, tuple(draft.gaps), changed, whole, draft.others)
+    found = list(add_facts(bare, reader, draft.diff, left))
+    for number, group in enumerate(found):
+        match, against = group.rule_match, group.ruling.contradictions if group.ruling else ()
+        if match and any(verdict == match.verdict for verdict, _ in against):
+            found[number] = replace(group, rule_match=replace(match, certain=False))
+    # A log of each family, unless a certain rule match makes that unnecessary.
+    read = {job.family for group in found for job in group.jobs if job.read}
+    fully = all(
+        job.family in read or (group.rule_match is not None and group.rule_match.certain)
+        for group in found
+        for job in group.jobs
+    )
+    return Survey(tuple(found), tuple(draft.gaps), changed, draft.whole and fully, draft.others)
 
 
 def _add_previews(survey: Survey, diff: Diff, reader: Reader, shown: int) -> Survey:
     """Add longer previews of the log of each group's first job, and of the diff."""
-    read = [group for group in survey.groups if group.jobs and group.jobs[0].excerpt]
-    each = shown // max(len(read), 1)
-    groups = tuple(_add_preview(group, reader, each) for group in survey.groups)
-    preview, whole = ("", False) if isinstance(diff, Unknown) else show_diff(diff, reader, shown)
-    groups = groups if each > EXCERPT else survey.groups
-    return replace(survey, groups=groups, diff_preview=preview, is_diff_whole=whole)
-
-
-def _add_preview(group: Group, reader: Reader, most: int) -> Group:
-    if not group.jobs or not group.jobs[0].excerpt or group.external:
-        return group
-    first, *others = group.jobs
-    try:
-        preview = reader.logs.read_log(first.job_id).preview(most)
-    except SourceError:
-        return group
-    return replace(group, jobs=(replace(first, preview=preview), *others))
-
-
-def _drop_doubtful_rule(group: Group) -> Group:
-    """Mark the group's rule match uncertain if GitLab's record contradicts its verdict."""
-    if not group.rule_match or not group.ruling:
-        return group
-    against = any(verdict == group.rule_match.verdict for verdict, _ in group.ruling.contradictions)
-    return replace(group, rule_match=replace(group.rule_match, certain=False)) if against else group
-
-
-def _is_fully_read(groups: Sequence[Group]) -> bool:
-    """Whether a log of each family was read, or a certain rule match makes that unnecessary."""
-    read = {job.family for group in groups for job in group.jobs if job.read}
-    return all(
-        job.family in read or (group.rule_match is not None and group.rule_match.certain)
-        for group in groups
-        for job in group.jobs
-    )
+    groups = list(survey.groups)
+    each = shown // max(sum(bool(group.jobs and group.jobs[0].excerpt) for group in groups), 1)
+    for number, group in enumerate(groups):
+        if each > EXCERPT and _is_recorded(group) and group.jobs[0].excerpt:
+            first, *others = group.jobs
+            with suppress(SourceError):
+                preview = reader.logs.read_log(first.job_id).preview(each)
+                jobs = (replace(first, preview=preview), *others)
+                groups[number] = replace(group, jobs=jobs)
+    text, whole = ("", False) if isinstance(diff, Unknown) else show_diff(diff, reader, shown)
+    return replace(survey, groups=tuple(groups), diff_preview=text, is_diff_whole=whole)
 
 
 def _match_configuration_rule(draft: Draft, scene: Scene, reader: Reader) -> RuleMatch | None:
@@ -149,13 +140,6 @@ def _match_configuration_rule(draft: Draft, scene: Scene, reader: Reader) -> Rul
         return rules.explain_configuration_error(draft.errors, scene)
     text = blob.head.decode("utf-8", "replace")
     return rules.explain_configuration_error(draft.errors, scene, DEFAULT_PATH, text)
-
-
-def _read_diff_in_time(diff: Future[Diff], deadline: float) -> Diff:
-    try:
-        return diff.result(max(0.0, deadline - time.monotonic()))
-    except TimeoutError:
-        return Unknown("the diff: it took too long")
 
 
 def _list_paths(draft: Draft) -> tuple[str, ...] | None:
@@ -182,8 +166,15 @@ def _list_added_lines(draft: Draft) -> str | None:
 
 
 def _read_logs(draft: Draft, reader: Reader, pool: ThreadPoolExecutor, deadline: float) -> None:
-    """Read the logs of some of the jobs, in parallel, until the deadline."""
-    chosen = _choose_jobs([job for job in draft.jobs if job.job_id])
+    """Read the logs of some of the jobs, in parallel, until the deadline: the first job's of each
+    family, then the second's of each, and so on."""
+    nth: Counter[str] = Counter()
+    ranked = []
+    for job in draft.jobs:
+        if job.job_id:
+            nth[job.family] += 1
+            ranked.append((nth[job.family], job.job_id, job))
+    chosen = [job for _, _, job in sorted(ranked, key=lambda each: each[:2])[:MOST_LOGS]]
     reading = {job.job_id: pool.submit(_add_log, job, reader) for job in chosen}
     wait(reading.values(), max(0.0, deadline - time.monotonic()))
     done = {number: each.result() for number, each in reading.items() if each.done()}
@@ -194,16 +185,6 @@ def _read_logs(draft: Draft, reader: Reader, pool: ThreadPoolExecutor, deadline:
     draft.jobs = [read.get(job.job_id, job) for job in draft.jobs]
     if len(chosen) < sum(job.job_id > 0 for job in draft.jobs):
         draft.gaps.append(f"only {len(chosen)} logs were read")
-
-
-def _choose_jobs(jobs: Sequence[FailingJob]) -> list[FailingJob]:
-    """Return the first job of each family, then the second of each, and so on."""
-    nth: dict[str, int] = {}
-    ranked = []
-    for job in jobs:
-        nth[job.family] = nth.get(job.family, 0) + 1
-        ranked.append((nth[job.family], job.job_id, job))
-    return [job for _, _, job in sorted(ranked, key=lambda each: each[:2])[:MOST_LOGS]]
 
 
 def _add_log(job: FailingJob, reader: Reader) -> FailingJob | str:
@@ -244,17 +225,13 @@ def add_facts(
     groups: Sequence[Group], reader: Reader, diff: Diff, seconds: float = _FACT_SECONDS
 ) -> tuple[Group, ...]:
     """Return the groups, each with a ruling based on GitLab's record. Raises nothing."""
-    found = iter(collect_facts(groups, reader, diff, seconds))
-    return tuple(
-        _add_ruling(group, facts) if _is_recorded(group) and (facts := next(found, None)) else group
-        for group in groups
-    )
-
-
-def _add_ruling(group: Group, facts: Facts) -> Group:
-    ruling = make_ruling(facts)
-    record = tuple(describe_facts(facts, ruling.hard))
-    return replace(group, ruling=replace(ruling, record=record))
+    found, ruled = iter(collect_facts(groups, reader, diff, seconds)), list(groups)
+    for number, group in enumerate(groups):
+        if _is_recorded(group) and (facts := next(found, None)):
+            ruling = make_ruling(facts)
+            record = tuple(describe_facts(facts, ruling.hard))
+            ruled[number] = replace(group, ruling=replace(ruling, record=record))
+    return tuple(ruled)
 
 
 def collect_facts(

@@ -6,7 +6,7 @@ import re
 from sandbox.background import PoolableDriver
 from sandbox.base import DATA, Sandbox
 from sandbox.tools import PROBED, TOOLS, find_versions
-from worker.tools import sandbox_exec
+from worker.tools import toolbox
 
 LOG = b"".join(b"[%d/9000] Compiling src/mod_%d.c\n" % (n, n % 7) for n in range(9_000))
 FAILED = LOG + b"src/mod_3.c:12: error: no member named 'total'\n" + LOG
@@ -43,7 +43,7 @@ def test_what_a_sandbox_has_to_run_code_with_is_found_out_from_it(
     listed = {name for _, tools in TOOLS for name in tools}
     assert {*names, *lacking} - listed == {*PROBED, "PyYAML"} - listed
     # What is there depends on the image, so nothing else says it.
-    described = set(re.findall(r"[\w.-]+", sandbox_exec.TOOL.description))
+    described = set(re.findall(r"[\w.-]+", toolbox.SANDBOX_EXEC.description))
     assert not described & UNUSUAL
     with any_driver.start("test") as sandbox:
         for name in {*PROBED, *listed}:

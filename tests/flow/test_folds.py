@@ -16,7 +16,7 @@ from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.conversation import context_json
 from worker.conversation.context import Context, Status
-from worker.conversation.fold_summary import TASK
+from worker.conversation.folds import SUMMARY_TASK
 from worker.conversation.messages import find_results
 from worker.lab.script import Answer, Asked, Call, Say, Script
 from worker.settings.runs import Strategy
@@ -148,7 +148,7 @@ def test_the_configured_helper_writes_the_summary_and_its_cost_is_counted(tmp_pa
     analysing = look_long(STEPS + 14)
 
     def answer(asked: Asked) -> Answer:
-        return Say(SUMMARY) if TASK[:60] in json.dumps(asked.body) else analysing(asked)
+        return Say(SUMMARY) if SUMMARY_TASK[:60] in json.dumps(asked.body) else analysing(asked)
 
     simulator = partial(AnthropicSim, window=20_000)
     with product(tmp_path, answer, "memory://", simulator) as told:

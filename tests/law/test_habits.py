@@ -18,7 +18,7 @@ CATCHES_ALL = {
 inside kombu in any way, where it would end the worker."""
 
 READS_ENVIRONMENT = {
-    *("worker/settings/loading.py", "worker/transport/certificates.py"),
+    *("worker/settings/loading.py", "worker/transport/failures.py"),
     *("sandbox/build.py", "sandbox/image/isolation.py"),
 }
 """Settings are read once. The image builder is a program of its own, and so is what looks at a pod

@@ -14,8 +14,8 @@ from tests.bench import prompt_cache
 from tests.bench.folds import call_often
 from tests.bench.prompt_cache import CASES, bill
 from tests.bench.sessions import ENDLESS, UNFOLDED, Session, calling
-from worker.conversation.cache_marks import LIFETIME
 from worker.conversation.messages import User
+from worker.conversation.model import LIFETIME
 from worker.lab.script import Answer, Asked, Call, Empty, Say, Script, Think, Truncated
 from worker.settings.runs import ContextSettings, Resume, Strategy
 

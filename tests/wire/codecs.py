@@ -1,97 +1,58 @@
 """The codecs under test. A new one is one row, and its golden bodies."""
 
 from collections.abc import Callable
+from functools import partial
 
-from worker.models import built_in_models, endpoints
-from worker.models.anthropic_messages import AnthropicMessages
-from worker.models.base import Codec, WireTarget
-from worker.models.gemini import GenerateContent
-from worker.models.openai_chat import OpenAIChat
-from worker.models.openai_responses import OpenAIResponses
+from worker.models.base import Codec, OperatorRow, WireTarget
+from worker.models.built_in_models import BUILT_IN
+from worker.models.catalogue import ModelInfo
+from worker.models.table import make_provider
 
 Factory = Callable[[], tuple[Codec, str]]
 
 
-def _anthropic() -> tuple[Codec, str]:
-    origin = "anthropic/claude-sonnet-5-5"
-    endpoint = endpoints.anthropic("https://api.anthropic.com", "claude-sonnet-5-5")
-    return AnthropicMessages(WireTarget(origin, 21_000, endpoint.head)), origin
+_NO_ROW, _UNKNOWN = OperatorRow(), ModelInfo()
+_VERTEX = OperatorRow(project="my-project", location="global")
+_BEDROCK = OperatorRow(region="eu-central-1")
+_AZURE_CHAT = OperatorRow(api="openai-chat", auth="azure", api_version="2024-10-21")
+_AZURE = "https://mine.openai.azure.com"
+_GPT = BUILT_IN.get_info("gpt-5.5")
+_CLAUDE = "claude-sonnet-5-5"
 
 
-def _anthropic_vertex() -> tuple[Codec, str]:
-    origin = "anthropic-vertex/claude-sonnet-5-5"
-    base = endpoints.vertex("v1")("", "my-project", "global")
-    endpoint = endpoints.anthropic_vertex(base, "claude-sonnet-5-5")
-    return AnthropicMessages(WireTarget(origin, 21_000, endpoint.head)), origin
-
-
-def _anthropic_bedrock() -> tuple[Codec, str]:
-    origin = "anthropic-bedrock/global.anthropic.claude-sonnet-5-5"
-    base = endpoints.locate_bedrock("", "", "eu-central-1")
-    endpoint = endpoints.anthropic_bedrock(base, "global.anthropic.claude-sonnet-5-5")
-    return AnthropicMessages(WireTarget(origin, 21_000, endpoint.head)), origin
-
-
-def _gemini() -> tuple[Codec, str]:
-    origin = "gemini/gemini-3.8-flash"
-    return GenerateContent(WireTarget(origin, 21_000)), origin
-
-
-def _gemini_2() -> tuple[Codec, str]:
-    origin = "gemini-vertex/gemini-2.5-flash"
-    return GenerateContent(WireTarget(origin, 21_000)), origin
-
-
-def _openai() -> tuple[Codec, str]:
-    origin = "openai/gpt-6.2-sol"
-    endpoint = endpoints.openai_responses("https://api.openai.com/v1", "gpt-6.2-sol")
-    return OpenAIResponses(WireTarget(origin, 21_000, endpoint.head)), origin
-
-
-def _openai_responses() -> tuple[Codec, str]:
-    origin = "openai-responses/gpt-oss-120b"
-    endpoint = endpoints.openai_responses("http://llm:8000/v1", "gpt-oss-120b")
-    return OpenAIResponses(WireTarget(origin, 16_000, endpoint.head), keyed=False), origin
-
-
-def _openai_compatible() -> tuple[Codec, str]:
-    origin = "openai-compatible/qwen3"
-    endpoint = endpoints.openai_chat("http://llm:8000/v1", "qwen3")
-    return OpenAIChat(WireTarget(origin, 16_000, endpoint.head, endpoint.dialect)), origin
-
-
-def _openai_chat() -> tuple[Codec, str]:
-    origin = "openai-compatible/gpt-5.5"
-    endpoint = endpoints.openai_chat("https://api.openai.com/v1", "gpt-5.5")
-    info = built_in_models.BUILT_IN.get_info("gpt-5.5")
-    target = WireTarget(origin, 21_000, endpoint.head, endpoint.dialect, info)
-    return OpenAIChat(target), origin
-
-
-def _openai_azure() -> tuple[Codec, str]:
-    origin = "openai-azure/gpt-6.2-sol"
-    endpoint = endpoints.azure_responses("https://mine.openai.azure.com", "gpt-6.2-sol")
-    return OpenAIResponses(WireTarget(origin, 21_000, endpoint.head), keyed=False), origin
-
-
-def _azure_chat() -> tuple[Codec, str]:
-    origin = "my-azure/gpt-5.5"
-    endpoint = endpoints.azure_chat("https://mine.openai.azure.com", "gpt-5.5", "2024-10-21")
-    info = built_in_models.BUILT_IN.get_info("gpt-5.5")
-    target = WireTarget(origin, 21_000, endpoint.head, endpoint.dialect, info)
-    return OpenAIChat(target), origin
+def _make(
+    origin: str,
+    base_url: str = "",
+    max_tokens: int = 21_000,
+    row: OperatorRow = _NO_ROW,
+    info: ModelInfo = _UNKNOWN,
+) -> tuple[Codec, str]:
+    who, _, model = origin.partition("/")
+    provider = make_provider(who, row)
+    base_url = base_url or provider.base_url
+    if provider.locate:
+        base_url = provider.locate(base_url, row.project, row.region or row.location)
+    endpoint = provider.endpoint(base_url, model)
+    target = WireTarget(origin, max_tokens, endpoint.head, endpoint.dialect, info)
+    return provider.codec(target), origin
 
 
 CODECS: dict[str, Factory] = {
-    "anthropic": _anthropic,
-    "anthropic-vertex": _anthropic_vertex,
-    "anthropic-bedrock": _anthropic_bedrock,
-    "gemini": _gemini,
-    "gemini-vertex": _gemini_2,
-    "openai": _openai,
-    "openai-responses": _openai_responses,
-    "openai-compatible": _openai_compatible,
-    "openai-chat": _openai_chat,
-    "openai-azure": _openai_azure,
-    "azure-chat": _azure_chat,
+    "anthropic": partial(_make, f"anthropic/{_CLAUDE}"),
+    "anthropic-vertex": partial(_make, f"anthropic-vertex/{_CLAUDE}", row=_VERTEX),
+    "anthropic-bedrock": partial(
+        _make, f"anthropic-bedrock/global.anthropic.{_CLAUDE}", row=_BEDROCK
+    ),
+    "gemini": partial(_make, "gemini/gemini-3.8-flash"),
+    "gemini-vertex": partial(_make, "gemini-vertex/gemini-2.5-flash", row=_VERTEX),
+    "openai": partial(_make, "openai/gpt-6.2-sol"),
+    "openai-responses": partial(
+        _make, "openai-responses/gpt-oss-120b", "http://llm:8000/v1", 16_000
+    ),
+    "openai-compatible": partial(_make, "openai-compatible/qwen3", "http://llm:8000/v1", 16_000),
+    "openai-chat": partial(
+        _make, "openai-compatible/gpt-5.5", "https://api.openai.com/v1", info=_GPT
+    ),
+    "openai-azure": partial(_make, "openai-azure/gpt-6.2-sol", _AZURE),
+    "azure-chat": partial(_make, "my-azure/gpt-5.5", _AZURE, row=_AZURE_CHAT, info=_GPT),
 }

@@ -14,6 +14,7 @@ from tests.wire.codecs import CODECS
 from tests.wire.conversations import LOOK, RUN, SYSTEM
 from tests.wire.simulators import WIRES, Simulator
 from worker.conversation import context_json
+from worker.conversation.absorb import close_calls
 from worker.conversation.context import Context
 from worker.conversation.messages import (
     Assistant,
@@ -25,7 +26,6 @@ from worker.conversation.messages import (
     find_results,
 )
 from worker.conversation.model import Reply, Request
-from worker.conversation.open_calls import close_calls
 from worker.conversation.prompts import write_continuation
 from worker.lab.script import Asked, Call, Say, Scripted, Step, Think
 from worker.models.client import HttpModel

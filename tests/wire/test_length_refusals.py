@@ -23,7 +23,7 @@ from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolResult, ToolSpec, User
 from worker.lab.script import Answer, Asked, Say
 from worker.models.base import Cause, Refusal
-from worker.models.refusal_words import StatedSize, read_stated_size
+from worker.models.refusal_words import StatedSize
 from worker.turns.loop import LoopParts, run_loop
 
 LIMIT, COUNT, ANSWER = 131_072, 140_123, 2048
@@ -97,7 +97,7 @@ def test_the_numbers_of_a_refusal_are_read(refused: Refused) -> None:
     words = refused.say(LIMIT, COUNT, ANSWER)
     if refused.cause is Cause.TOO_LARGE:
         return
-    assert read_stated_size(words) == refused.expect(LIMIT, COUNT, ANSWER)
+    assert StatedSize.read(words) == refused.expect(LIMIT, COUNT, ANSWER)
 
 
 @pytest.mark.parametrize("wire", FORMS)
@@ -125,7 +125,7 @@ def test_what_speaks_of_tokens_and_is_no_refusal_for_length_is_left_alone(
     ],
 )
 def test_a_number_that_makes_no_sense_is_not_believed(words: str, expected: StatedSize) -> None:
-    assert read_stated_size(words) == expected
+    assert StatedSize.read(words) == expected
 
 
 def answer(asked: Asked) -> Answer:
@@ -169,7 +169,7 @@ def test_the_conversation_is_folded_and_asked_again(wire: str, refused: Refused)
     simulator, form = MAIN[wire]
     with simulator(answer) as sim:
         # Where the answer counts as well, a shorter one is asked for first.
-        times = 2 if read_stated_size(words).counts_answer else 1
+        times = 2 if StatedSize.read(words).counts_answer else 1
         sim.fail_next(refused.status, form(words, refused.code), times=times)
         ended = run(wire, sim, start)
 

@@ -1,20 +1,26 @@
-"""Adds an answer of the model to the session. Pure."""
+"""Adds an answer of the model to the session, and results to calls that have none. Pure."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from worker.conversation import prompts
 from worker.conversation.context import CacheMark, CallCost, Context
-from worker.conversation.decide import Ask, record_request, record_warning
+from worker.conversation.decide import Ask
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import (
     Assistant,
     Message,
+    ToolCall,
+    ToolResult,
     User,
     WireForm,
     add_cost,
     drop_wire,
+    find_open_calls,
+    find_results,
+    find_saved_files,
     rename_repeated_calls,
 )
 from worker.conversation.model import HelperAnswer, Reply, StopReason
@@ -56,7 +62,8 @@ def absorb_reply(
     it; else "". The request was sent `at` (epoch seconds), took
     `seconds`, and left `cache` as the newest mark of the prompt cache.
     """
-    reply = _drop_too_many_calls(reply, loop.calls_per_answer)
+    if len(reply.calls) > loop.calls_per_answer:
+        reply = replace(reply, calls=(), dropped_calls=reply.dropped_calls + len(reply.calls))
     reply = replace(reply, calls=rename_repeated_calls(reply.calls, context.messages))
     spent, added = _record_reply(context.turn_usage, ask, reply, origin, kept_notice, loop)
     before = context.messages
@@ -67,7 +74,13 @@ def absorb_reply(
         len(before) + index for index, each in enumerate(added) if isinstance(each, Assistant)
     )
     position = next(answers, -1)
-    tier, level = _name_tier(context, origin)
+    chosen = context.tier
+    tier = level = ""
+    if own := context.reply_model:
+        tier, level = REPLY, own.reasoning
+    elif chosen:
+        # The level is the tier's if its own model has answered.
+        tier, level = chosen.tier, chosen.reasoning if chosen.model == origin else ""
     cost = CallCost(
         turn=context.turn,
         model=origin,
@@ -82,30 +95,20 @@ def absorb_reply(
     return _charge_call(context, spent, cost, messages=before + added, cache=cache)
 
 
-def _drop_too_many_calls(reply: Reply, most: int) -> Reply:
-    """Return the reply without its calls if they are more than one answer may have."""
-    if len(reply.calls) <= most:
-        return reply
-    return replace(reply, calls=(), dropped_calls=reply.dropped_calls + len(reply.calls))
-
-
-def _name_tier(context: Context, origin: str) -> tuple[str, str]:
-    """Return the tier of a call, and its reasoning level if the tier's own model has answered."""
-    if reply := context.reply_model:
-        return REPLY, reply.reasoning
-    chosen = context.tier
-    if chosen is None:
-        return "", ""
-    return chosen.tier, chosen.reasoning if chosen.model == origin else ""
-
-
 def _record_reply(
     before: TurnUsage, ask: Ask, reply: Reply, origin: str, notice: str, loop: LoopSettings
 ) -> tuple[TurnUsage, tuple[Message, ...]]:
     """Return the usage after the reply, without its costs, and the messages that it adds."""
-    spent = record_request(before, ask, reply.usage.input)
+    spent = replace(
+        before,
+        iterations=before.iterations + 1,
+        context_tokens=reply.usage.input,
+        final=frozenset(ask.final),
+    )
     if reply.stop in _UNUSABLE:
-        return replace(spent, halt=_explain_unusable(reply)), ()
+        verb = "refused to answer" if reply.stop is StopReason.REFUSED else "was blocked"
+        why = f": {reply.detail}" if reply.detail else ""
+        return replace(spent, halt=f"the model {verb}{why}"), ()
     broken = reply.stop not in _COMPLETE or reply.dropped_calls > 0
     if broken and not ask.final:
         return _record_broken(spent, reply, loop)
@@ -128,9 +131,15 @@ def _record_reply(
     is_complete = not broken and calls == reply.calls
     wire = WireForm(origin, reply.wire) if is_complete and reply.wire else None
     answer = Assistant(reply.text, calls, wire)
-    if is_complete and notice:
-        return record_warning(spent, ask), (User(notice), answer)
-    return spent, (answer,)
+    if not (is_complete and notice):
+        return spent, (answer,)
+    if ask.soft:  # the warning has become a part of the history
+        spent = replace(
+            spent,
+            warned_budgets=frozenset(each.budget.name for each in ask.soft),
+            warned_share=max(each.share for each in ask.soft),
+        )
+    return spent, (User(notice), answer)
 
 
 def _record_broken(
@@ -212,6 +221,53 @@ def halt_turn(context: Context, reason: str) -> Context:
     return replace(context, turn_usage=replace(context.turn_usage, halt=reason))
 
 
-def _explain_unusable(reply: Reply) -> str:
-    verb = "refused to answer" if reply.stop is StopReason.REFUSED else "was blocked"
-    return f"the model {verb}" + (f": {reply.detail}" if reply.detail else "")
+_WORKER_DIED = (
+    "the worker died before this call's result was kept: it may have run wholly, in part or not at "
+    "all, and what it wrote is lost; look at what is there, and call it again if you need to"
+)
+
+
+_SANDBOX_DIED = (
+    "the sandbox died while this ran: it may have run wholly, in part or not at all, and what it "
+    "wrote is gone"
+)
+
+
+def close_calls(context: Context, reason: str) -> Context:
+    """Answer the calls that a stopped run left open: every provider refuses calls without
+    results."""
+    content = json.dumps({"error": f"not run: {reason}"})
+    orphans = find_open_calls(context.messages)
+    return context.add(*(ToolResult(call.id, call.name, content, True) for call in orphans))
+
+
+def close_lost_calls(
+    context: Context, repeatable: Callable[[ToolCall], bool], *, in_sandbox: bool = False
+) -> Context:
+    """Answer the open calls of a run that died, except those that may be run again.
+
+    `in_sandbox` says that the sandbox died, not the worker.
+    """
+    content = json.dumps({"error": _SANDBOX_DIED if in_sandbox else _WORKER_DIED})
+    lost = (call for call in find_open_calls(context.messages) if not repeatable(call))
+    return context.add(*(ToolResult(call.id, call.name, content, True) for call in lost))
+
+
+def list_saving_calls(
+    context: Context, repeatable: Callable[[ToolCall], bool], known: int = 0
+) -> Iterator[tuple[ToolCall, int]]:
+    """The repeatable calls of this turn that saved files, each with its result's number.
+
+    The results of the session are numbered from 0. Calls in its first `known` messages are left
+    out.
+    """
+    calls = {
+        call.id: call
+        for message in context.messages[max(known, context.turn_start) :]
+        if isinstance(message, Assistant)
+        for call in message.calls
+    }
+    for number, result in enumerate(find_results(context.messages)):
+        call = calls.get(result.call_id)
+        if call and repeatable(call) and find_saved_files([result]):
+            yield call, number

@@ -134,16 +134,14 @@ def read_blocks(text: str) -> tuple[Block, ...]:
             kind = BlockKind.HEADING if is_heading else BlockKind.PROSE
             blocks.append(Block(BlockKind.ITEM if depth else kind, token.content))
         elif token.type in _KINDS:
-            is_closed = token.type != "fence" or _ends_fence(lines, token.map, token.markup)
+            first, end = token.map or (0, 0)
+            is_closed = token.type != "fence" or (
+                end - first > 1 and lines[end - 1].strip(" \t>").startswith(token.markup)
+            )
             blocks.append(
                 Block(_KINDS[token.type], token.content, token.info.strip().lower(), is_closed)
             )
     return tuple(blocks)
-
-
-def _ends_fence(lines: list[str], place: list[int] | None, mark: str) -> bool:
-    first, end = place or (0, 0)
-    return end - first > 1 and lines[end - 1].strip(" \t>").startswith(mark)
 
 
 @cache
@@ -185,31 +183,20 @@ _NAMED = r"""
 
 def has_written_call(blocks: Sequence[Block], tools: Collection[str]) -> bool:
     """Return whether the model's own text holds a tool call; `tools` are the tools' names."""
-    named = re.compile(_NAMED.format(tools=_join_names(tools)), re.VERBOSE)
-    return any(
-        block.info.split(" ")[0] in _FENCES
-        or any(
-            _MARKS.match(line) or _TOKENS.search(line) or named.match(line)
-            for line in _list_lines(block)
-        )
-        for block in _select_own(blocks)
-    )
-
-
-def _join_names(tools: Collection[str]) -> str:
-    return "|".join(map(re.escape, sorted(tools))) or "(?!)"
-
-
-def _select_own(blocks: Sequence[Block]) -> Iterator[Block]:
-    """What the model says itself, and the block of code that ends its answer."""
+    names = "|".join(map(re.escape, sorted(tools))) or "(?!)"
+    named = re.compile(_NAMED.format(tools=names), re.VERBOSE)
     for number, block in enumerate(blocks, 1):
+        # What the model says itself, and the block of code that ends its answer.
         ends = number == len(blocks) and block.info in _DATA_FENCES
-        if block.kind in (BlockKind.PROSE, BlockKind.HEADING) or block.info in _FENCES or ends:
-            yield block
-
-
-def _list_lines(block: Block) -> list[str]:
-    if block.kind is BlockKind.ITEM:
-        return []
-    # JSON may be spread over lines, so its beginning is also read as one line.
-    return [block.text[:400].replace("\n", " "), *block.text.split("\n")]
+        is_said = block.kind in (BlockKind.PROSE, BlockKind.HEADING)
+        if not (is_said or ends or block.info in _FENCES):
+            continue
+        if block.info.split(" ")[0] in _FENCES:
+            return True
+        if block.kind is BlockKind.ITEM:
+            continue
+        # JSON may be spread over lines, so its beginning is also read as one line.
+        for line in (block.text[:400].replace("\n", " "), *block.text.split("\n")):
+            if _MARKS.match(line) or _TOKENS.search(line) or named.match(line):
+                return True
+    return False

@@ -79,7 +79,10 @@ def parse_comment(text: str, bot: str, more: Collection[str] = ()) -> CommentReq
     `bot` is "" if nobody can mention it. `more` are the names of workflow commands.
     """
     lines = list(_list_spoken_lines(text[:MAX_TEXT]))
-    mention = _make_mention(bot) if bot else None
+    # A full stop after the name may end the sentence or be part of a longer user name. GitLab takes
+    # no escaped name for a mention.
+    name = rf"(?<![\w@/.\\-])@{re.escape(bot)}(?![\w-]|\.\w)"
+    mention = re.compile(name, re.IGNORECASE) if bot else None
     for line in lines:
         if command := _read_line(line, mention, more):
             return command
@@ -94,24 +97,15 @@ def list_commands(more: Mapping[str, str] = MappingProxyType({})) -> str:
     return "\n".join(f"- `{PREFIX} {name}`: {does}" for name, does in listed.items())
 
 
-def _make_mention(bot: str) -> re.Pattern[str]:
-    # A full stop after the name may end the sentence or be part of a longer user name. GitLab takes
-    # no escaped name for a mention.
-    return re.compile(rf"(?<![\w@/.\\-])@{re.escape(bot)}(?![\w-]|\.\w)", re.IGNORECASE)
-
-
 def _read_line(line: str, mention: re.Pattern[str] | None, more: Collection[str]) -> Command | None:
     if slash := _SLASH.fullmatch(line):
         named = _read_command(slash[1].split(), more)
         return named or Command("unknown", slash[1].strip()[:_MAX_ARGUMENT])
     line = line.strip()
     if mention and (bot := mention.match(line)):
-        return _read_command(_split_words(line[bot.end() :]), more, strict=True)
+        words = line[bot.end() :].strip().lstrip(":,").rstrip(".!?").split()
+        return _read_command(words, more, strict=True)
     return None
-
-
-def _split_words(rest: str) -> list[str]:
-    return rest.strip().lstrip(":,").rstrip(".!?").split()
 
 
 def _read_command(
@@ -139,18 +133,12 @@ def _takes_words(name: str, words: Sequence[str], *, strict: bool) -> bool:
         lowered = lowered[:-1]
     if not lowered:
         return not strict
-    return _fits_tier(lowered, strict=strict) if name == "tier" else _fits_model(lowered)
-
-
-def _fits_tier(words: Sequence[str], *, strict: bool) -> bool:
-    is_known = not strict or words[0] in (*TIERS, "reset")
-    return is_known and (len(words) == 1 or list(words[1:]) == ["force"])
-
-
-def _fits_model(words: Sequence[str]) -> bool:
-    if words[0] not in TIERS:
-        return len(words) == 1
-    return len(words) <= 2 or (len(words) == 3 and words[1] == "reasoning")
+    if name == "tier":
+        is_known = not strict or lowered[0] in (*TIERS, "reset")
+        return is_known and lowered[1:] in ([], ["force"])
+    if lowered[0] not in TIERS:
+        return len(lowered) == 1
+    return len(lowered) <= 2 or (len(lowered) == 3 and lowered[1] == "reasoning")
 
 
 def _list_spoken_lines(text: str) -> Iterator[str]:
@@ -160,12 +148,16 @@ def _list_spoken_lines(text: str) -> Iterator[str]:
     if front := _FRONT_MATTER.match(text):
         text = text[front.end() :]
     lines = text.split("\n")
-    quoted = 0
+    quoted = 0  # the length of the ">>>" fence that is open
     enclosing: Counter[str] = Counter()
     tokens = _parser().parse(text)
     for before, token in zip([None, *tokens], tokens, strict=False):
         if token.type == "blockquote_open" and token.level == 0 and token.map:
-            quoted = _measure_quote_fence(quoted, lines[slice(*token.map)])
+            for mark in filter(None, map(_QUOTE_FENCE.fullmatch, lines[slice(*token.map)])):
+                if not quoted:
+                    quoted = len(mark[1])
+                elif len(mark[1]) >= quoted:
+                    quoted = 0
         elif token.type == "html_block":
             _enclose(enclosing, token.content)
         elif token.type == "inline":
@@ -180,16 +172,6 @@ def _parser() -> MarkdownIt:
     # Escapes stay separate from the text, because escaped text is not meant as a command.
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     return parser.disable("text_join")
-
-
-def _measure_quote_fence(fence: int, lines: Sequence[str]) -> int:
-    """The length of the ">>>" fence open after `lines`, 0 for none; `fence` was open before."""
-    for mark in filter(None, map(_QUOTE_FENCE.fullmatch, lines)):
-        if not fence:
-            fence = len(mark[1])
-        elif len(mark[1]) >= fence:
-            fence = 0
-    return fence
 
 
 def _list_lines(children: Sequence[Token], enclosing: Counter[str]) -> list[str]:

@@ -42,10 +42,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class CacheMark:
-    """Where the second cache mark, B2, was in the last request, sent at `sent_at` (epoch seconds).
+    """Where the last request, sent at `sent_at` (epoch seconds), had its mark on stable messages.
 
     Positions count `messages.group_messages`. `end` is where the newest cache entry ends if that is
-    past B2, as it is after an ephemeral request (see `cache_marks`).
+    past the mark, as it is after an ephemeral request (see `model.plan_marks`).
     """
 
     position: int

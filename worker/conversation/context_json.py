@@ -89,7 +89,33 @@ def _encode(value: Any) -> bytes:
 
 
 def _dump_item(item: CallCost | Message) -> dict[str, Any]:
-    return _dump_call(item) if isinstance(item, CallCost) else _dump_message(item)
+    match item:
+        case CallCost():
+            unset = [name for name in ("task", "tier", "reasoning") if not getattr(item, name)]
+            return to_stored(item, *unset) | {"usage": to_stored(item.usage)}
+        case User(text):
+            return {"role": "user", "content": text}
+        case Assistant():
+            fields: dict[str, Any] = {"role": "assistant", "content": item.text or None}
+            if item.calls:
+                fields["tool_calls"] = [
+                    {
+                        "id": call.id,
+                        "type": "function",
+                        "function": {"name": call.name, "arguments": call.arguments},
+                    }
+                    for call in item.calls
+                ]
+            return fields | ({"wire": to_stored(item.wire)} if item.wire else {})
+        case ToolResult():
+            fields = {
+                "role": "tool",
+                "tool_call_id": item.call_id,
+                "name": item.name,
+                "content": item.content,
+            }
+            failed = {"is_error": True} if item.is_error else {}
+            return fields | failed | ({"ended_at": item.ended_at} if item.ended_at else {})
 
 
 _OPTIONAL = ("tier", "reply_by", "on_request", "dry_turns", "folds")
@@ -102,21 +128,12 @@ def _dump_fields(context: Context) -> dict[str, Any]:
     for name in ("subject", "note", "tier", "reply_by", "outcome", "usage", "cache"):
         if fields.get(name):
             fields[name] = to_stored(fields[name])
-    fields["tools"] = [_dump_tool(tool) for tool in context.tools]
+    fields["tools"] = [{"type": "function", "function": asdict(tool)} for tool in context.tools]
     fields["survey"] = dump_survey(context.survey) if context.survey else None
     fields["spent"] = _dump_turn_usage(context.turn_usage)
     if context.folds:
         fields["folds"] = [to_stored(fold) for fold in context.folds]
     return fields
-
-
-def _dump_call(call: CallCost) -> dict[str, Any]:
-    unset = [name for name in ("task", "tier", "reasoning") if not getattr(call, name)]
-    return to_stored(call, *unset) | {"usage": to_stored(call.usage)}
-
-
-def _load_call(fields: Mapping[str, Any]) -> CallCost:
-    return from_stored(CallCost, {**fields, "usage": from_stored(Usage, fields["usage"])})
 
 
 def _load_fold(fields: Mapping[str, Any]) -> Fold:
@@ -169,7 +186,7 @@ def _load_fields(fields: Mapping[str, Any]) -> Context:
         "subject": from_stored(Subject, fields["subject"]),
         "note": from_stored(NoteRef, fields["note"]) if fields["note"] else None,
         "answered": tuple(int(note) for note in fields["answered"]),
-        "tools": tuple(_load_tool(tool) for tool in fields["tools"]),
+        "tools": tuple(ToolSpec(**tool["function"]) for tool in fields["tools"]),
         "survey": load_survey(fields["survey"]) if fields.get("survey") else None,
         "lost": tuple(str(line) for line in fields.get("lost", ())),
         "redacted": tuple(_load_redaction(*each) for each in fields.get("redacted", ())),
@@ -181,7 +198,10 @@ def _load_fields(fields: Mapping[str, Any]) -> Context:
         "spent": _load_turn_usage(fields["spent"]),
         "cache": from_stored(CacheMark, fields["cache"]) if fields["cache"] else None,
         "folds": tuple(_load_fold(fold) for fold in fields.get("folds", ())),
-        "calls": tuple(_load_call(call) for call in fields.get("calls", ())),
+        "calls": tuple(
+            from_stored(CallCost, {**call, "usage": from_stored(Usage, call["usage"])})
+            for call in fields.get("calls", ())
+        ),
         "messages": rename_stored_calls([_load_message(each) for each in fields["messages"]]),
     }
     return from_stored(Context, pick_known(Context, fields) | inner)
@@ -219,53 +239,21 @@ def _load_outcome(fields: Mapping[str, Any] | None) -> Outcome | None:
     return Outcome(Status(fields["status"]), str(fields["text"]), str(fields["reason"]))
 
 
-def _dump_tool(tool: ToolSpec) -> dict[str, Any]:
-    return {"type": "function", "function": asdict(tool)}
-
-
-def _load_tool(fields: Mapping[str, Any]) -> ToolSpec:
-    return ToolSpec(**fields["function"])
-
-
-def _dump_message(message: Message) -> dict[str, Any]:
-    match message:
-        case User(text):
-            return {"role": "user", "content": text}
-        case Assistant():
-            return _dump_assistant(message)
-        case ToolResult():
-            fields = {
-                "role": "tool",
-                "tool_call_id": message.call_id,
-                "name": message.name,
-                "content": message.content,
-            }
-            failed = {"is_error": True} if message.is_error else {}
-            return fields | failed | ({"ended_at": message.ended_at} if message.ended_at else {})
-
-
-def _dump_assistant(message: Assistant) -> dict[str, Any]:
-    fields: dict[str, Any] = {"role": "assistant", "content": message.text or None}
-    if message.calls:
-        fields["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for call in message.calls
-        ]
-    if message.wire:
-        fields["wire"] = to_stored(message.wire)
-    return fields
-
-
 def _load_message(fields: Mapping[str, Any]) -> Message:
     match fields["role"]:
         case "user":
             return User(str(fields["content"]))
         case "assistant":
-            return _load_assistant(fields)
+            calls = tuple(
+                ToolCall(
+                    str(call["id"]),
+                    str(call["function"]["name"]),
+                    str(call["function"]["arguments"]),
+                )
+                for call in fields.get("tool_calls", ())
+            )
+            wire = from_stored(WireForm, fields["wire"]) if fields.get("wire") else None
+            return Assistant(str(fields["content"] or ""), calls, wire)
         case "tool":
             return ToolResult(
                 call_id=str(fields["tool_call_id"]),
@@ -276,14 +264,3 @@ def _load_message(fields: Mapping[str, Any]) -> Message:
             )
         case role:
             raise HistoryError(f"context.json has a message of unknown role {role!r}")
-
-
-def _load_assistant(fields: Mapping[str, Any]) -> Assistant:
-    calls = tuple(
-        ToolCall(str(call["id"]), str(call["function"]["name"]), str(call["function"]["arguments"]))
-        for call in fields.get("tool_calls", ())
-    )
-    wire = fields.get("wire")
-    return Assistant(
-        str(fields["content"] or ""), calls, from_stored(WireForm, wire) if wire else None
-    )

@@ -5,8 +5,8 @@ A first run, a reply and a restart after a crash all enter here.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
+from itertools import islice, takewhile
 
 from worker.conversation.context import Context, Outcome, Status
 from worker.conversation.fold_plan import choose_fold
@@ -17,7 +17,6 @@ from worker.conversation.limits import (
     Spending,
     TurnUsage,
     find_reached_limits,
-    needs_warning,
 )
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, find_open_calls
 from worker.conversation.model_switch import Raise, find_raise
@@ -66,21 +65,26 @@ def decide(context: Context, limits: Limits, now: float) -> Next:
     if spent.halt:
         return _stop(context, spent.halt)
     if pending := find_open_calls(context.messages):
-        return _act(context, pending, limits)
+        count = count_repeats(context.messages, limits.most_same_calls)
+        if count >= limits.most_same_calls:
+            return _stop(context, f"the model made the same calls {count} times in a row")
+        return Act(pending, is_repetition=count >= limits.max_identical_calls)
     if isinstance(context.messages[-1], Assistant):
-        return _finish_turn(context)
+        text = context.last_text()
+        if spent.last_was_cut or spent.broken_answers:
+            return Stop(Outcome(Status.PARTIAL, text, _describe_flaw(spent)))
+        if spent.final:
+            used_up = " and ".join(sorted(spent.final))
+            return Stop(Outcome(Status.PARTIAL, text, f"stopped at its limit of {used_up}"))
+        return Stop(Outcome(Status.DONE, text))
     if spent.broken_answers >= loop.broken_answers:
         return _stop(context, _describe_flaw(spent))
     if spent.empty_answers > loop.empty_retries:
-        return _stop(context, _describe_silence(loop.empty_retries))
+        reminders = loop.empty_retries
+        often = {1: "a reminder", 2: "two reminders"}.get(reminders, f"{reminders} reminders")
+        also = f", also after {often}" if reminders else ""
+        return _stop(context, f"the model gave no answer{also}")
     return _ask(context, limits, now)
-
-
-def _act(context: Context, pending: tuple[ToolCall, ...], limits: Limits) -> Next:
-    count = count_repeats(context.messages, limits.most_same_calls)
-    if count >= limits.most_same_calls:
-        return _stop(context, f"the model made the same calls {count} times in a row")
-    return Act(pending, is_repetition=count >= limits.max_identical_calls)
 
 
 def _ask(context: Context, limits: Limits, now: float) -> Next:
@@ -97,26 +101,11 @@ def _ask(context: Context, limits: Limits, now: float) -> Next:
     final = tuple(each.budget.name for each in used_up) or tuple(sorted(spent.final))
     near = () if final else find_reached_limits(limits, spent, now, SOFT)
     return Ask(
-        soft=near if needs_warning(spent, near) else (),
+        soft=near if spent.needs_warning(near) else (),
         final=final,
         insist=spent.final_was_only_calls,
         empty=spent.empty_answers > 0,
     )
-
-
-def _finish_turn(context: Context) -> Stop:
-    text = context.last_text()
-    if context.turn_usage.last_was_cut or context.turn_usage.broken_answers:
-        return Stop(Outcome(Status.PARTIAL, text, _describe_flaw(context.turn_usage)))
-    if context.turn_usage.final:
-        used_up = " and ".join(sorted(context.turn_usage.final))
-        return Stop(Outcome(Status.PARTIAL, text, f"stopped at its limit of {used_up}"))
-    return Stop(Outcome(Status.DONE, text))
-
-
-def _describe_silence(reminders: int) -> str:
-    often = {1: "a reminder", 2: "two reminders"}.get(reminders, f"{reminders} reminders")
-    return "the model gave no answer" + (f", also after {often}" if reminders else "")
 
 
 def _describe_flaw(spent: TurnUsage) -> str:
@@ -135,27 +124,6 @@ def _stop(context: Context, reason: str) -> Stop:
     return Stop(Outcome(Status.PARTIAL if text else Status.FAILED, text, reason))
 
 
-def record_request(spent: TurnUsage, ask: Ask, tokens: int) -> TurnUsage:
-    """Return `spent` after the request of `ask`, of so many `tokens`, was answered."""
-    return replace(
-        spent,
-        iterations=spent.iterations + 1,
-        context_tokens=tokens,
-        final=frozenset(ask.final),
-    )
-
-
-def record_warning(spent: TurnUsage, ask: Ask) -> TurnUsage:
-    """Return `spent` after the warning of `ask` has become a part of the history."""
-    if not ask.soft:
-        return spent
-    return replace(
-        spent,
-        warned_budgets=frozenset(each.budget.name for each in ask.soft),
-        warned_share=max(each.share for each in ask.soft),
-    )
-
-
 LONGEST_CYCLE = 3
 """The most answers in a repeated cycle; A-B-A-B has a cycle of two."""
 
@@ -163,9 +131,6 @@ HINT = (
     "you made exactly these calls before and nothing has changed since. Use the results "
     "you have, try something else, or write your final answer."
 )
-
-
-_Batch = list[tuple[str, str]]
 
 
 def count_repeats(messages: Sequence[Message], most: int) -> int:
@@ -179,21 +144,15 @@ def count_repeats(messages: Sequence[Message], most: int) -> int:
     if newest and newest[0] not in newest[1:]:
         return 1
     newest += islice(batches, LONGEST_CYCLE * most - len(newest))
-    sizes = range(1, LONGEST_CYCLE + 1)
-    return max((_count_cycles(newest, size, most) for size in sizes), default=0)
+    counts = [0]
+    for size in range(1, LONGEST_CYCLE + 1):
+        pairs = zip(newest, newest[size:], strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        counts.append(min((same + size) // size, len(newest), most))
+    return max(counts)
 
 
-def _count_cycles(newest: Sequence[_Batch], size: int, most: int) -> int:
-    """How often in a row the newest `size` batches were made, up to `most`."""
-    same = 0
-    for later, earlier in zip(newest, newest[size:], strict=False):
-        if later != earlier:
-            break
-        same += 1
-    return min((same + size) // size, len(newest), most)
-
-
-def _list_batches(messages: Sequence[Message]) -> Iterator[_Batch]:
+def _list_batches(messages: Sequence[Message]) -> Iterator[list[tuple[str, str]]]:
     """The calls of each answer since the last user message or text-only answer, newest first."""
     for message in reversed(messages):
         if isinstance(message, ToolResult):

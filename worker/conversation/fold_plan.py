@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase, digits, punctuation
 
-from worker.conversation.cache_marks import LIFETIME
-from worker.conversation.context import CallCost, Context
+from worker.conversation.context import Context
 from worker.conversation.folds import Fold, FoldKind, build_view
 from worker.conversation.limits import Limits, find_room
 from worker.conversation.messages import Assistant, Message, ToolResult, ToolSpec, User
+from worker.conversation.model import LIFETIME
 from worker.conversation.tiers import REPLY
 from worker.settings.runs import Resume, Strategy
 
@@ -69,7 +69,12 @@ def _weigh(context: Context, messages: Sequence[Message]) -> float:
 def _find_counted(context: Context) -> tuple[float, int] | None:
     """The weight and the counted tokens of the session's last request to this model, also if it was
     refused as too long."""
-    last = next((each for each in reversed(context.calls) if _is_counted(each, context)), None)
+    counted = (
+        call
+        for call in reversed(context.calls)
+        if call.model == context.model and call.message > 0 and call.usage.input > 0
+    )
+    last = next(counted, None)
     spent = context.turn_usage
     if spent.refused_tokens and spent.refused_at > (last.message if last else 0):
         folds = context.folds[: spent.refused_folds]
@@ -81,10 +86,6 @@ def _find_counted(context: Context) -> tuple[float, int] | None:
     return _weigh(context, build_view(context.messages[: last.message], folds)), last.usage.input
 
 
-def _is_counted(call: CallCost, context: Context) -> bool:
-    return call.model == context.model and call.message > 0 and call.usage.input > 0
-
-
 def choose_fold(context: Context, limits: Limits, now: float) -> Fold | None:
     """The fold to make before the next request, None if there is none to make.
 
@@ -92,13 +93,27 @@ def choose_fold(context: Context, limits: Limits, now: float) -> Fold | None:
     """
     at = len(context.messages)
     folds = [fold for fold in context.folds if fold.made_at == at]
+    settings, room = limits.context, find_room(limits, context.turn_usage)
     if context.turn_usage.refused_at == at:
-        return _choose_rescue(context, limits, folds)
-    if not folds and limits.context.resume is not Resume.NONE and _is_cold_reply(context, now):
-        return _choose_at_resume(context, limits)
+        # A provider has refused the request as too long.
+        size = estimate_size(context)
+        folds_on = size >= room * settings.fold_to and len(folds) < settings.passes
+        if folds_on and (helpful := _choose_helpful(context, limits, size)):
+            return helpful
+        return None if size < room * settings.fold_at else _choose_cut(context, limits, size)
+    if not folds and settings.resume is not Resume.NONE and _is_cold_reply(context, now):
+        kind = FoldKind(settings.resume.value)
+        listed = _list_ranges(context, kind, settings.keep_first, context.turn_start)
+        if (fold := next(listed, None)) is None:
+            return None
+        saved = estimate_size(context) - estimate_size(context, (*context.folds, fold))
+        return fold if saved >= LEAST_SAVED_AT_RESUME else None
     if _find_strategy(context, limits) is Strategy.NONE:
         return None
-    return _choose_preventive(context, limits, folds)
+    size = estimate_size(context)
+    if size < room * (settings.fold_to if folds else settings.fold_at):
+        return None
+    return _choose_helpful(context, limits, size) if len(folds) < settings.passes else None
 
 
 def _find_strategy(context: Context, limits: Limits) -> Strategy:
@@ -106,26 +121,6 @@ def _find_strategy(context: Context, limits: Limits) -> Strategy:
         return limits.context.strategy
     is_small = find_room(limits, context.turn_usage) < _SMALL_WINDOW
     return Strategy.SUMMARY if is_small else Strategy.NONE
-
-
-def _choose_preventive(context: Context, limits: Limits, folds: Sequence[Fold]) -> Fold | None:
-    settings, room = limits.context, find_room(limits, context.turn_usage)
-    size = estimate_size(context)
-    if size < room * (settings.fold_to if folds else settings.fold_at):
-        return None
-    if len(folds) >= settings.passes:
-        return None
-    return _choose_helpful(context, limits, size)
-
-
-def _choose_rescue(context: Context, limits: Limits, folds: Sequence[Fold]) -> Fold | None:
-    """The next fold after a provider has refused the request as too long."""
-    settings, room = limits.context, find_room(limits, context.turn_usage)
-    size = estimate_size(context)
-    folds_on = size >= room * settings.fold_to and len(folds) < settings.passes
-    if folds_on and (helpful := _choose_helpful(context, limits, size)):
-        return helpful
-    return None if size < room * settings.fold_at else _choose_cut(context, limits, size)
 
 
 def _choose_cut(context: Context, limits: Limits, size: int) -> Fold | None:
@@ -162,16 +157,6 @@ def _is_cold_reply(context: Context, now: float) -> bool:
     last = requests[-1]
     is_other = last.model != context.model and not context.reply_model
     return is_other or now - last.sent_at >= LIFETIME
-
-
-def _choose_at_resume(context: Context, limits: Limits) -> Fold | None:
-    kind = FoldKind(limits.context.resume.value)
-    keep_first = limits.context.keep_first
-    fold = next(_list_ranges(context, kind, keep_first, context.turn_start), None)
-    if fold is None:
-        return None
-    saved = estimate_size(context) - estimate_size(context, (*context.folds, fold))
-    return fold if saved >= LEAST_SAVED_AT_RESUME else None
 
 
 def _choose_helpful(context: Context, limits: Limits, size: int) -> Fold | None:
@@ -221,10 +206,18 @@ def _make_range(
     messages = context.messages
     upto = _find_end(messages, upto)
     fold = Fold(kind, keep_first, upto, made_at=len(messages), limit=limit)
-    if fold.leaves_out:
-        fold = replace(fold, start=_find_start(messages, keep_first))
-    start = fold.start
-    if upto <= max([start, *(each.upto for each in context.folds if _covers(each, fold))]):
+    start = keep_first
+    # A call that stays keeps its results.
+    while fold.leaves_out and start < len(messages) and isinstance(messages[start], ToolResult):
+        start += 1
+    fold = replace(fold, start=start)
+    # Earlier folds in whose stretch this one would change nothing.
+    covering = (
+        each.upto
+        for each in context.folds
+        if each.leaves_out or (each.kind is fold.kind and each.limit <= fold.limit)
+    )
+    if upto <= max([start, *covering]):
         return None
     if not fold.leaves_out:
         return fold
@@ -233,36 +226,18 @@ def _make_range(
     return replace(fold, text="x" * _PLACEHOLDER, kept_messages=kept)
 
 
-def _covers(earlier: Fold, fold: Fold) -> bool:
-    """Whether `fold` would change nothing in the stretch that `earlier` covers."""
-    return earlier.leaves_out or (earlier.kind is fold.kind and earlier.limit <= fold.limit)
-
-
-def _find_start(messages: Sequence[Message], keep_first: int) -> int:
-    """The nearest index at or after `keep_first` from which messages may be left out: a call that
-    stays keeps its results."""
-    start = keep_first
-    while start < len(messages) and isinstance(messages[start], ToolResult):
-        start += 1
-    return start
-
-
 def _find_end(messages: Sequence[Message], index: int) -> int:
     """The nearest index at or before `index`, at least 1, at which a fold may end.
 
     It separates no call from its results, and no answer from the user message before it.
     """
     index = max(1, min(index, len(messages)))
-    while 1 < index < len(messages) and _belongs_to_previous(messages, index):
+    while 1 < index < len(messages) and (
+        isinstance(messages[index], ToolResult)
+        or (isinstance(messages[index], Assistant) and isinstance(messages[index - 1], User))
+    ):
         index -= 1
     return index
-
-
-def _belongs_to_previous(messages: Sequence[Message], index: int) -> bool:
-    message = messages[index]
-    if isinstance(message, ToolResult):
-        return True
-    return isinstance(message, Assistant) and isinstance(messages[index - 1], User)
 
 
 _CONTROL = bytes(code for code in range(32) if code not in b"\t\n\r")
@@ -287,14 +262,12 @@ def weigh_request(
     system: str, tools: Sequence[ToolSpec], messages: Sequence[Message], *, origin: str = ""
 ) -> float:
     """The weight of a request, roughly its tokens. Answers of `origin` are weighed verbatim."""
-    opening = _weigh_text(system) + sum(map(_weigh_tool, tools))
-    return opening + sum(_weigh_message(message, origin) for message in messages)
-
-
-def _weigh_tool(tool: ToolSpec) -> float:
-    # A schema is a dict, which `lru_cache` cannot take.
-    parameters = json.dumps(tool.parameters, separators=(",", ":"), default=str)
-    return _CALL + _weigh_text(tool.name) + _weigh_text(tool.description) + _weigh_text(parameters)
+    weight = _weigh_text(system)
+    for tool in tools:
+        # A schema is a dict, which `lru_cache` cannot take.
+        schema = json.dumps(tool.parameters, separators=(",", ":"), default=str)
+        weight += _CALL + sum(map(_weigh_text, (tool.name, tool.description, schema)))
+    return weight + sum(_weigh_message(message, origin) for message in messages)
 
 
 @lru_cache(maxsize=8192)

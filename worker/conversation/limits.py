@@ -68,6 +68,19 @@ class TurnUsage:
             tokens=self.usage.input + self.usage.output,
         )
 
+    def needs_warning(self, near: Collection["Spending"]) -> bool:
+        """Whether the next request warns of the budgets `near` their limits.
+
+        A warning is gone with its request, so the next one has it again. Only where it stays in the
+        history (see `absorb`) every copy is sent with all later requests: there it is repeated for
+        a budget that it does not name, and when one is further on by `_AGAIN` of its limit.
+        """
+        if not near:
+            return False
+        names = {each.budget.name for each in near}
+        further = max(each.share for each in near) - self.warned_share
+        return not names <= self.warned_budgets or round(further, 6) >= _AGAIN
+
     def resume(self, now: float) -> "TurnUsage":
         """Return the usage of a run that goes on `now`: what it has waited is not its time."""
         if not self.paused_at:
@@ -158,17 +171,3 @@ def find_reached_limits(
     """The budgets of which the *next* request would use `share` of their limit or more."""
     measured = measure_budgets(limits, spent, now, ahead=True)
     return tuple(each for each in measured if each.share >= share)
-
-
-def needs_warning(spent: TurnUsage, near: Collection[Spending]) -> bool:
-    """Whether the next request warns of the budgets `near` their limits.
-
-    A warning is gone with its request, so the next one has it again. Only where it stays in the
-    history (see `absorb`) every copy is sent with all later requests: there it is repeated for a
-    budget that it does not name, and when one is further on by `_AGAIN` of its limit.
-    """
-    if not near:
-        return False
-    names = {each.budget.name for each in near}
-    further = max(each.share for each in near) - spent.warned_share
-    return not names <= spent.warned_budgets or round(further, 6) >= _AGAIN

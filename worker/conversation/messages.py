@@ -233,8 +233,7 @@ def _list_paths(content: str) -> Iterator[str]:
     for each in parse_objects(content, "results"):
         also_saved = each.get("also_saved")
         paths = [*map(each.get, _SAVED), *(also_saved if isinstance(also_saved, dict) else ())]
-        yield from (path for path in paths if isinstance(path, str) and _is_plain(path))
-
-
-def _is_plain(path: str) -> bool:
-    return path.startswith("/tmp/") and path.isprintable() and len(path) <= _PATH
+        for path in paths:
+            is_plain = isinstance(path, str) and path.startswith("/tmp/") and path.isprintable()
+            if is_plain and len(path) <= _PATH:
+                yield path

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from worker.conversation.context import CacheMark
 from worker.conversation.messages import Message, ToolCall, ToolSpec, Usage
 
 
@@ -124,3 +125,61 @@ class Helper(Protocol):
         then go on by rules.
         """
         ...
+
+
+# ------------------------------------------------------------------------------- the prompt's cache
+#
+# https://platform.claude.com/docs/en/build-with-claude/prompt-caching says what a mark is.
+# Anthropic writes an entry only at a mark, for 1.25 times plain input, and reads the longest one at
+# or shortly before one, for 0.1: a token should be written once, by the first request that holds
+# it.
+#
+# Two marks slide: one on the last stable group, one where that was before. With these alone, the
+# newest results of an ephemeral request (one that ends in a warning or a reminder) would be paid
+# for twice: 5 % of an eight-request session. But prefixes are hashed block by block, and the
+# ephemeral text is a block of its own. So there are two more: the *inner* mark, on the last stored
+# block of such a request, and the *kept* mark, where the newest entry ends; without it the next
+# request finds that entry only by a look-back of 20 positions, and ten parallel calls may be
+# longer. The first request after a fold, which has no kept mark, has two where folds end instead.
+#
+# That is four, the most that the API accepts. A spare one goes to the end of the system prompt, for
+# the other sessions of the workflow. A forced final request is marked as any other: not to write
+# its tail would save 1.3 % of eight requests, and cost 4.4 % if a reply comes within the lifetime.
+
+LIFETIME = 300.0
+"""Seconds an entry lives after the start of the last request that used it.
+
+No safety margin is subtracted: a mark on an expired entry costs nothing, but a missing mark on a
+live entry costs the whole prefix.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkPlan:
+    """The marks of one request, as positions in `messages.group_messages`; `cache` goes into the
+    session once the request was answered."""
+
+    marks: tuple[int, ...]
+    cache: CacheMark | None
+
+
+def plan_marks(
+    count: int,
+    cache: CacheMark | None,
+    *,
+    ephemeral: bool,
+    now: float,
+    fold_ends: Sequence[int] = (),
+) -> MarkPlan:
+    """Plan the marks of a request of `count` groups that is sent at `now` (epoch seconds).
+
+    `fold_ends` are at most two positions, for the first request after a fold: the entry that ends
+    at the older one can still be read, and the entry at the newer one after the next fold.
+    """
+    alive = cache if cache and now - cache.sent_at < LIFETIME else None
+    inner = count - 1
+    newest = max(inner - ephemeral, 0)
+    marks = {newest, inner, *(end for end in fold_ends if end < inner)}
+    if alive:
+        marks |= {min(alive.position, newest), min(max(alive.position, alive.end), inner)}
+    return MarkPlan(tuple(sorted(marks)), CacheMark(newest, now, inner))

@@ -7,7 +7,7 @@ request, so that another worker that takes over the run uses the same model.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,6 @@ from worker.conversation.messages import Assistant, Message, ToolCall, ToolResul
 from worker.conversation.tiers import (
     TierChoice,
     TierRules,
-    choose_on_request,
-    explain_no_switch,
-    find_upgrade,
     list_tiers,
 )
 from worker.safety.untrusted import parse_object
@@ -48,10 +45,17 @@ def find_raise(context: Context, limits: Limits) -> Raise | None:
     if context.reply_model:
         is_asked = context.turn_usage.iterations > 0
         return Raise(reason=_explain_more_needed(context)) if is_asked else None
-    if context.tier is None or explain_no_raise(context, limits):
+    if context.tier is None or _explain_no_raise(context, limits):
         return None
-    for signal in _list_signals(context, limits):
-        if choice := find_upgrade(limits.tier_rules, context.tier, signal, context.turn):
+    spent, signals = context.turn_usage, list[Signal]()
+    malformed = 0 if spent.last_was_cut else spent.broken_answers
+    if max(malformed, spent.empty_answers) >= _MOST_MALFORMED:
+        signals.append(Signal.MALFORMED)
+    watches_code = Signal.CODE in limits.tier_rules.upgrade
+    if watches_code and shows_code_work(context.messages[context.turn_start + 1 :]):
+        signals.append(Signal.CODE)
+    for signal in signals:
+        if choice := limits.tier_rules.find_upgrade(context.tier, signal, context.turn):
             return Raise(choice, signal)
     return None
 
@@ -70,17 +74,7 @@ def _explain_more_needed(context: Context) -> str:
     return "its answer was not enough"
 
 
-def _list_signals(context: Context, limits: Limits) -> Iterator[Signal]:
-    spent = context.turn_usage
-    malformed = 0 if spent.last_was_cut else spent.broken_answers
-    if max(malformed, spent.empty_answers) >= _MOST_MALFORMED:
-        yield Signal.MALFORMED
-    watches_code = Signal.CODE in limits.tier_rules.upgrade
-    if watches_code and shows_code_work(context.messages[context.turn_start + 1 :]):
-        yield Signal.CODE
-
-
-def explain_no_raise(context: Context, limits: Limits) -> str:
+def _explain_no_raise(context: Context, limits: Limits) -> str:
     """Say why the turn's model cannot be changed now, "" if it can."""
     if context.tier is None:
         return "there are no tiers here"
@@ -88,7 +82,7 @@ def explain_no_raise(context: Context, limits: Limits) -> str:
     if spent.final:
         return "the final answer was asked for"
     budget_left = 1.0 if spent.cost_usd is None else 1.0 - spent.cost_usd / limits.cost_usd
-    return explain_no_switch(context.tier, context.turn, budget_left)
+    return context.tier.explain_no_switch(context.turn, budget_left)
 
 
 _ENDINGS = (
@@ -110,13 +104,12 @@ _MOST = 4_096
 
 def shows_code_work(messages: Iterable[Message]) -> bool:
     """Whether one of the messages reads code, runs it, or holds a stack trace of it."""
-    return any(map(_shows_code, messages))
-
-
-def _shows_code(message: Message) -> bool:
-    if isinstance(message, ToolResult):
-        return _TRACE.search(message.content[:_MOST]) is not None
-    return isinstance(message, Assistant) and any(map(_works_on_code, message.calls))
+    for message in messages:
+        if isinstance(message, ToolResult) and _TRACE.search(message.content[:_MOST]):
+            return True
+        if isinstance(message, Assistant) and any(map(_works_on_code, message.calls)):
+            return True
+    return False
 
 
 def _works_on_code(call: ToolCall) -> bool:
@@ -153,9 +146,9 @@ def make_set_tier_spec(rules: TierRules) -> ToolSpec:
 
 def raise_for_answer(context: Context, limits: Limits, signal: Signal) -> Context | None:
     """Return the context in which a stronger model goes on after an answer, or None."""
-    if context.tier is None or explain_no_raise(context, limits):
+    if context.tier is None or _explain_no_raise(context, limits):
         return None
-    choice = find_upgrade(limits.tier_rules, context.tier, signal, context.turn)
+    choice = limits.tier_rules.find_upgrade(context.tier, signal, context.turn)
     return hand_over(context, Raise(choice, signal)) if choice else None
 
 
@@ -163,7 +156,7 @@ def hand_over(context: Context, raised: Raise) -> Context:
     """Return the context in which the model of `raised` goes on, which is told so, and why."""
     if raised.choice and raised.signal:
         told = User(prompts.tell_takeover(raised.signal))
-        return switch_tier(context, raised.choice).add(told)
+        return _switch_tier(context, raised.choice).add(told)
     return leave_reply_model(context, raised.reason)
 
 
@@ -188,21 +181,21 @@ def leave_reply_model(context: Context, reason: str, gave_way: str = "") -> Cont
 def answer_set_tier(context: Context, call: ToolCall, limits: Limits) -> Context:
     """Return the context with the result of a `set_tier` call, and the tier if it is granted."""
     wanted = str(parse_object(call.arguments).get("tier", ""))[:_LONGEST_NAME]
-    refusal = explain_no_raise(context, limits)
-    chosen = refusal or choose_on_request(
-        limits.tier_rules, context.tier or TierChoice("", ""), wanted, context.turn
+    refusal = _explain_no_raise(context, limits)
+    chosen = refusal or limits.tier_rules.choose_on_request(
+        context.tier or TierChoice("", ""), wanted, context.turn
     )
     if isinstance(chosen, str):
         return context.add(_make_result(call, {"error": chosen}, is_error=True))
     answer = {"tier": chosen.tier, "takes effect": "at the next request", "told": _TOLD}
-    return switch_tier(context, chosen).add(_make_result(call, answer))
+    return _switch_tier(context, chosen).add(_make_result(call, answer))
 
 
 def _make_result(call: ToolCall, content: dict[str, str], *, is_error: bool = False) -> ToolResult:
     return ToolResult(call.id, call.name, json.dumps(content, ensure_ascii=False), is_error)
 
 
-def switch_tier(context: Context, choice: TierChoice) -> Context:
+def _switch_tier(context: Context, choice: TierChoice) -> Context:
     """Return the context with another tier, without what was learnt about the previous model."""
     spent = _forget_model(context.turn_usage)
     return replace(context, tier=choice, turn_usage=spent, cache=None, gave_way="")

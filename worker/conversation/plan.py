@@ -14,7 +14,7 @@ from worker.conversation.context import Context
 from worker.conversation.messages import Assistant, ToolCall, User
 from worker.safety.untrusted import one_line, parse_json
 from worker.verdict.facts import CommitRange
-from worker.verdict.jobs import FailingJob, Group, Survey
+from worker.verdict.jobs import Survey
 
 DATA = "/tmp/data"
 DIFF_FILE, JOBS_FILE = f"{DATA}/mr.diff", f"{DATA}/jobs.json"
@@ -61,7 +61,9 @@ def list_planned_files(
 
 
 def _list_files(survey: Survey) -> Iterator[PlannedFile]:
-    for job in _list_representatives(survey.groups)[:MOST_LOGS]:
+    firsts = [group.jobs[0] for group in survey.groups if group.jobs]
+    readable = [job for job in firsts if job.job_id and job.read and not job.external]
+    for job in readable[:MOST_LOGS]:
         about = f"the log of job {job.job_id} ({one_line(job.name, _NAME)})"
         path = f"{DATA}/job-{job.job_id}.log"
         yield PlannedFile("gitlab_get_job_log", path, about, {"job_id": job.job_id})
@@ -87,11 +89,6 @@ def _plan_comparison(between: CommitRange) -> PlannedFile:
     )
     arguments = {"old": between.old, "new": between.new, "straight": True}
     return PlannedFile("gitlab_compare", path, about, arguments)
-
-
-def _list_representatives(groups: Sequence[Group]) -> list[FailingJob]:
-    firsts = (group.jobs[0] for group in groups if group.jobs)
-    return [job for job in firsts if job.job_id and job.read and not job.external]
 
 
 def has_plan(context: Context) -> bool:
@@ -152,34 +149,30 @@ def make_planned_call(files: Sequence[PlannedFile]) -> Assistant | None:
 
 def propose_steps(survey: Survey, files: Sequence[PlannedFile]) -> tuple[str, ...]:
     """Propose the steps that the survey suggests, by rules."""
-    return tuple(_list_steps(survey, {each.path for each in files}))[:MOST_STEPS]
-
-
-def _list_steps(survey: Survey, paths: set[str]) -> Iterator[str]:
+    paths, steps = {each.path for each in files}, list[str]()
     if any(path.endswith(".log") for path in paths):
-        yield (
+        steps.append(
             "Find the first error and what leads to it: the excerpts above, then `log errors FILE` "
             "and `log slice FILE A-B`."
         )
     if any(job.green for group in survey.groups for job in group.jobs[:1]):
-        yield "`log diff FILE` shows what is new since the job last passed."
+        steps.append("`log diff FILE` shows what is new since the job last passed.")
     if ranges := sorted(path for path in paths if path.endswith(".diff") and path != DIFF_FILE):
-        yield f"{', '.join(ranges)}: what came between the last pass and the failure may be it."
+        listed = ", ".join(ranges)
+        steps.append(f"{listed}: what came between the last pass and the failure may be it.")
     if DIFF_FILE in paths:
-        yield (
+        steps.append(
             f"Does the change ({DIFF_FILE}) touch what the error names? Where the diff does not "
             "show how it leads there, read the code with `gitlab_get_file`."
         )
-    if not all(group.hard_verdict for group in survey.groups):
-        yield (
-            "Only where that leaves open whose failure it is: `gitlab_list_job_runs` for the job."
-        )
-    else:
-        yield (
-            "GitLab's record settles whose failure it is: find out only how it comes about and "
-            "what would mend it."
-        )
-    yield "Answer as soon as quoted lines prove the cause."
+    is_settled = all(group.hard_verdict for group in survey.groups)
+    steps.append(
+        "GitLab's record settles whose failure it is: find out only how it comes about and what "
+        "would mend it."
+        if is_settled
+        else "Only where that leaves open whose failure it is: `gitlab_list_job_runs` for the job."
+    )
+    return (*steps, "Answer as soon as quoted lines prove the cause.")[:MOST_STEPS]
 
 
 TASK = (

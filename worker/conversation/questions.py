@@ -97,19 +97,14 @@ _APOSTROPHE = re.compile(r"['’ʼ´]")
 _PUNCTUATION = re.compile(r"[\s.,!;:()\"“”„«»¡~*、。・–—-]+")
 
 
-def _read_signs(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_PLEASED = _read_signs(
-    """
-    +1 :+1: :thumbsup: :pray: :heart: :tada: :ok_hand: :bow: :clap: :rocket: :100: :smile: :smiley:
-    :grinning: :blush: :wink: :slight_smile: :raised_hands: :muscle: :sparkles: :star: :fire:
-    :white_check_mark: :heavy_check_mark: :handshake: :hugs: :robot:
-    👍 🙏 ❤ 🎉 👌 🙇 👏 🚀 💯 😄 😊 🙌 ✅ 🙂 😀 😃 😁 😉 ☺ 🤗 🥳 🤩 😍 😎 💪 ✨ ⭐ 🌟 🔥 ✔ ☑ 🤝 🫡
-    🫶 🤖 🎊 💙 💚 💛 🧡 💜 🖤 🤍 ♥
-    """
-)
+_SIGNS = """
++1 :+1: :thumbsup: :pray: :heart: :tada: :ok_hand: :bow: :clap: :rocket: :100: :smile: :smiley:
+:grinning: :blush: :wink: :slight_smile: :raised_hands: :muscle: :sparkles: :star: :fire:
+:white_check_mark: :heavy_check_mark: :handshake: :hugs: :robot:
+👍 🙏 ❤ 🎉 👌 🙇 👏 🚀 💯 😄 😊 🙌 ✅ 🙂 😀 😃 😁 😉 ☺ 🤗 🥳 🤩 😍 😎 💪 ✨ ⭐ 🌟 🔥 ✔ ☑ 🤝 🫡
+🫶 🤖 🎊 💙 💚 💛 🧡 💜 🖤 🤍 ♥
+"""
+_PLEASED = frozenset(_SIGNS.split())
 _SPELT_OUT = str.maketrans({"ł": "l", "ø": "o", "œ": "oe", "æ": "ae"})
 
 
@@ -204,21 +199,16 @@ def split_question(text: str) -> tuple[str, ...]:
     if len(text) > _LONGEST_QUESTION:
         return ()
     items = [match[1] for line in text.split("\n") if (match := _ITEM.match(line))]
-    parts = items if len(items) > 1 and any(map(_ASKS.search, items)) else _split_sentences(text)
+    parts = items
+    if len(items) < 2 or not any(map(_ASKS.search, items)):
+        parts = []
+        for each in filter(_ASKS.search, split_sentences(text)):
+            # "Why does it fail, and how do I fix it?" asks twice.
+            clauses = _BOTH.split(each)
+            whole = len(clauses) == 2 and all(len(one.strip()) >= _LEAST_PART for one in clauses)
+            parts += clauses if whole else [each]
     lines = [one_line(part, _PART) for part in parts[:MOST_PARTS]]
     return tuple(lines) if len(lines) > 1 else ()
-
-
-def _split_sentences(text: str) -> list[str]:
-    questions = [each for each in split_sentences(text) if _ASKS.search(each)]
-    return [part for each in questions for part in _split_clauses(each)]
-
-
-def _split_clauses(question: str) -> list[str]:
-    """The parts of a sentence that asks twice: "Why does it fail, and how do I fix it?" """
-    clauses = _BOTH.split(question)
-    whole = all(len(each.strip()) >= _LEAST_PART for each in clauses)
-    return clauses if len(clauses) == 2 and whole else [question]
 
 
 def list_parts(parts: Sequence[str]) -> str:
@@ -252,12 +242,16 @@ def find_left_out(parts: Sequence[str], answer: str) -> tuple[str, ...]:
     missed = tuple(
         part
         for part, stems in zip(parts, own_stems, strict=True)
-        if stems and not stems & answer_stems and not _is_decided(part, answer)
+        if stems
+        and not stems & answer_stems
+        and not (_CLOSED.match(part) and _YES_OR_NO.search(answer))
     )
     if _count_statements(answer) < len(parts):
         return missed
     is_foreign = not any(stems & answer_stems for stems in part_stems)
-    return () if is_foreign or _has_pieces(answer, len(parts)) else missed
+    items = sum(1 for line in answer.split("\n") if _ITEM.match(line))
+    paragraphs = sum(1 for part in re.split(r"\n\s*\n", answer) if part.strip())
+    return () if is_foreign or max(items, paragraphs) >= len(parts) else missed
 
 
 def _count_statements(answer: str) -> int:
@@ -267,15 +261,5 @@ def _count_statements(answer: str) -> int:
     return sum(max(1, len(each)) for each in long)
 
 
-def _is_decided(part: str, answer: str) -> bool:
-    return bool(_CLOSED.match(part) and _YES_OR_NO.search(answer))
-
-
 def _read_stems(text: str) -> frozenset[str]:
     return frozenset(word.casefold()[:_STEM] for word in _WORD.findall(text))
-
-
-def _has_pieces(answer: str, count: int) -> bool:
-    items = sum(1 for line in answer.split("\n") if _ITEM.match(line))
-    paragraphs = sum(1 for part in re.split(r"\n\s*\n", answer) if part.strip())
-    return max(items, paragraphs) >= count

@@ -7,6 +7,7 @@ again.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from unicodedata import normalize
 
 from worker.settings.models import TIERS, Signal
@@ -54,6 +55,19 @@ class TierChoice:
         """Its model and level."""
         return TierModel(self.model, self.reasoning)
 
+    def explain_no_switch(self, turn: int, budget_left: float) -> str:
+        """Say why the tier of a turn cannot be raised now, "" if it can.
+
+        `budget_left` is the share of the run's dollars that is left.
+        """
+        if self.is_locked:
+            return f"the tier {self.tier} was {self.reason} by a person"
+        if self.raised_in == turn:
+            return "the model was changed once in this turn, and is not changed again"
+        if budget_left < LEAST_BUDGET:
+            return "too little of the run's budget is left for another model"
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplyModel:
@@ -91,11 +105,6 @@ class Preference:
     where: str = ""
 
 
-def find_no_price(model: str) -> float | None:
-    """Return None: no price is known."""
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class TierRules:
     """What the operator has configured. Without `models` there are no tiers.
@@ -110,7 +119,7 @@ class TierRules:
     default: TierModel = TierModel("")
     tier: str = TIERS[0]
     upgrade: frozenset[Signal] = frozenset()
-    find_price: Callable[[str], float | None] = find_no_price
+    find_price: Callable[[str], float | None] = lambda model: None
     reply: ReplyModel | None = None
 
     def __bool__(self) -> bool:
@@ -126,6 +135,33 @@ class TierRules:
         for each in preferences:
             chosen = {**each.overrides, **chosen}
         return replace(self, models={**self.models, **chosen}) if self and chosen else self
+
+    def choose(self, tier: str, reason: str, **fields: Any) -> TierChoice:
+        """Choose a tier, with the model and level that serve it."""
+        served = self.get_model(tier)
+        return TierChoice(tier, served.model, served.reasoning, reason, **fields)
+
+    def find_upgrade(self, choice: TierChoice, signal: Signal, turn: int) -> TierChoice | None:
+        """Return the tier to which `signal` raises that of a turn, None if it does not.
+
+        CODE raises it to `coding`, every other signal to the next higher tier that has another
+        model or level.
+        """
+        if signal not in self.upgrade:
+            return None
+        higher = TIERS[_rank(choice.tier) + 1 :]
+        for tier in [CODING] if signal is Signal.CODE else higher:
+            if tier in higher and tier in self.models and self.models[tier] != choice.served_by:
+                return self.choose(tier, f"raised: {signal}", raised_in=turn)
+        return None
+
+    def choose_on_request(self, choice: TierChoice, tier: str, turn: int) -> TierChoice | str:
+        """Return the tier that the model itself has asked for, or why it does not get it."""
+        if tier not in self.models:
+            return f"there is no tier {tier!r}; there are: {', '.join(list_tiers(self))}"
+        if _rank(tier) <= _rank(choice.tier):
+            return f"the tier is {choice.tier} already, and is never lowered"
+        return self.choose(tier, "asked for by the model", raised_in=turn)
 
 
 def resolve_tier(
@@ -148,17 +184,17 @@ def resolve_tier(
     wanted = next((each for each in preferences if each.tier), Preference())
     forced = next((each for each in preferences if each.tier and each.is_forced), None)
     if forced:
-        return _choose(rules, forced.tier, f"forced for {forced.where}", is_locked=True)
+        return rules.choose(forced.tier, f"forced for {forced.where}", is_locked=True)
     if workflow_tier:
-        chosen = _choose(rules, workflow_tier, "the workflow's")
+        chosen = rules.choose(workflow_tier, "the workflow's")
     elif wanted.tier:
-        chosen = _choose(rules, wanted.tier, f"chosen for {wanted.where}")
+        chosen = rules.choose(wanted.tier, f"chosen for {wanted.where}")
     else:
-        chosen = _choose(rules, rules.tier, "the default")
+        chosen = rules.choose(rules.tier, "the default")
     stays = before is not None and before.raised_in >= 0 and wanted.set_at <= before_at
     if before and stays and _rank(before.tier) > _rank(chosen.tier):
         reason = "raised earlier in this conversation"
-        return replace(_choose(rules, before.tier, reason), raised_in=before.raised_in)
+        return rules.choose(before.tier, reason, raised_in=before.raised_in)
     return chosen
 
 
@@ -181,56 +217,8 @@ def choose_reply_model(
     return None if reply.served_by == own else reply
 
 
-def _choose(rules: TierRules, tier: str, reason: str, *, is_locked: bool = False) -> TierChoice:
-    served = rules.get_model(tier)
-    return TierChoice(tier, served.model, served.reasoning, reason, is_locked)
-
-
 def _rank(tier: str) -> int:
     return TIERS.index(tier) if tier in TIERS else -1
-
-
-def explain_no_switch(choice: TierChoice, turn: int, budget_left: float) -> str:
-    """Say why the tier of a turn cannot be raised now, "" if it can.
-
-    `budget_left` is the share of the run's dollars that is left.
-    """
-    if choice.is_locked:
-        return f"the tier {choice.tier} was {choice.reason} by a person"
-    if choice.raised_in == turn:
-        return "the model was changed once in this turn, and is not changed again"
-    if budget_left < LEAST_BUDGET:
-        return "too little of the run's budget is left for another model"
-    return ""
-
-
-def find_upgrade(
-    rules: TierRules, choice: TierChoice, signal: Signal, turn: int
-) -> TierChoice | None:
-    """Return the tier to which `signal` raises that of a turn, None if it does not.
-
-    CODE raises it to `coding`, every other signal to the next higher tier that has another model
-    or level.
-    """
-    if signal not in rules.upgrade:
-        return None
-    higher = TIERS[_rank(choice.tier) + 1 :]
-    wanted = [CODING] if signal is Signal.CODE else higher
-    for tier in wanted:
-        if tier in higher and tier in rules.models and rules.models[tier] != choice.served_by:
-            return replace(_choose(rules, tier, f"raised: {signal}"), raised_in=turn)
-    return None
-
-
-def choose_on_request(
-    rules: TierRules, choice: TierChoice, tier: str, turn: int
-) -> TierChoice | str:
-    """Return the tier that the model itself has asked for, or why it does not get it."""
-    if tier not in rules.models:
-        return f"there is no tier {tier!r}; there are: {', '.join(list_tiers(rules))}"
-    if _rank(tier) <= _rank(choice.tier):
-        return f"the tier is {choice.tier} already, and is never lowered"
-    return replace(_choose(rules, tier, "asked for by the model"), raised_in=turn)
 
 
 def list_tiers(rules: TierRules) -> list[str]:
@@ -252,14 +240,11 @@ def costs_like_deep(rules: TierRules, tier: str, served: TierModel) -> bool:
     deep = rules.models[DEEP].model
     price, limit = rules.find_price(served.model), rules.find_price(deep)
     if price is None and limit is None:
-        return _looks_alike(served.model, deep)
+        # Names, of any provider, may be of one model or of variants of it.
+        one, two = (
+            normalize("NFKC", each.rpartition("/")[2]).strip().casefold()
+            for each in (served.model, deep)
+        )
+        return one.startswith(two) or two.startswith(one)
     # Names are many for one model; an unknown one may be that of `deep`, or a dearer one.
     return price is None or limit is None or price >= limit
-
-
-def _looks_alike(model: str, other: str) -> bool:
-    """Whether two names, of any provider, are of one model or of variants of it."""
-    one, two = (
-        normalize("NFKC", each.rpartition("/")[2]).strip().casefold() for each in (model, other)
-    )
-    return one.startswith(two) or two.startswith(one)

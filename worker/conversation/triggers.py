@@ -121,15 +121,14 @@ def from_message(message: Mapping[str, Any]) -> Trigger:
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a trigger: {error}") from error
     for each in fields(trigger):
-        if not _is_value(getattr(trigger, each.name), each.type):
+        value, is_good = getattr(trigger, each.name), True
+        if each.type is int:
+            is_good = type(value) is int and 0 <= value < 1 << 63
+        elif each.type is str:
+            is_text = isinstance(value, str) and len(value) <= _LONGEST
+            is_good = is_text and not _NO_TEXT.search(value)
+        elif each.type is bool:
+            is_good = isinstance(value, bool)
+        if not is_good:
             raise ValueError(f"not a trigger: its {each.name} is not as it should be")
     return trigger
-
-
-def _is_value(value: Any, kind: Any) -> bool:
-    """Whether a field's value is of its type, and no longer than GitLab's are."""
-    if kind is int:
-        return type(value) is int and 0 <= value < 1 << 63
-    if kind is str:
-        return isinstance(value, str) and len(value) <= _LONGEST and not _NO_TEXT.search(value)
-    return kind is not bool or isinstance(value, bool)

@@ -23,9 +23,9 @@ from worker.transport.failures import (
     describe_failure,
     explain_proxy_status,
     explain_tls_port,
+    read_retry_after,
     show_address,
 )
-from worker.transport.retry_after import read_retry_after
 from worker.transport.urllib3_connections import (
     BoundedAdapter,
     RefusedAnswer,

@@ -5,8 +5,7 @@ files, or the token services of containers and machines.
 """
 
 import threading
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 
 import botocore.session
 import httpx
@@ -17,7 +16,7 @@ from botocore.credentials import Credentials, ReadOnlyCredentials
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from worker.errors import ModelError
-from worker.models.refusals import clean_text
+from worker.models.connection import clean_text
 
 SERVICE = "bedrock"
 TIMEOUT = 10.0
@@ -72,20 +71,22 @@ class AmazonAuth(httpx.Auth):
     def _get_credentials(self, refused: ReadOnlyCredentials | None = None) -> ReadOnlyCredentials:
         """Return the credentials. If several threads find them `refused`, only the first looks for
         others."""
-        with self._hold_lock(), _translate_errors():
+        if not self._lock.acquire(timeout=LOCK_TIMEOUT):
+            raise ModelError("AWS credentials: the token service is silent", transient=True)
+        try:
             if self._credentials is None or (
                 refused is not None and self._credentials.get_frozen_credentials() == refused
             ):
                 self._credentials = _find_credentials(self._region)
             frozen: ReadOnlyCredentials = self._credentials.get_frozen_credentials()
             return frozen
-
-    @contextmanager
-    def _hold_lock(self) -> Iterator[None]:
-        if not self._lock.acquire(timeout=LOCK_TIMEOUT):
-            raise ModelError("AWS credentials: the token service is silent", transient=True)
-        try:
-            yield
+        except ClientError as error:
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            message = f"AWS credentials: refused: {clean_text(str(error))}"
+            raise ModelError(message, transient=status >= 500 or status == 429) from error
+        except (BotoCoreError, *_UNREADABLE) as error:
+            message = f"no usable AWS credentials: {clean_text(str(error))}"
+            raise ModelError(message, transient=isinstance(error, HTTPClientError)) from error
         finally:
             self._lock.release()
 
@@ -103,17 +104,3 @@ def _find_credentials(region: str) -> Credentials:
             "by AWS_PROFILE, or give the machine or the pod a role"
         )
     return found
-
-
-@contextmanager
-def _translate_errors() -> Iterator[None]:
-    """Raises botocore's errors as ModelError."""
-    try:
-        yield
-    except ClientError as error:
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        message = f"AWS credentials: refused: {clean_text(str(error))}"
-        raise ModelError(message, transient=status >= 500 or status == 429) from error
-    except (BotoCoreError, *_UNREADABLE) as error:
-        message = f"no usable AWS credentials: {clean_text(str(error))}"
-        raise ModelError(message, transient=isinstance(error, HTTPClientError)) from error

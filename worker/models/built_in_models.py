@@ -59,7 +59,6 @@ def _make_claude(
 
 
 def _multiply_rate(rate: Rate, factor: float) -> Rate:
-    """Return the rate with every price multiplied."""
     return replace(
         rate,
         input=rate.input * factor,

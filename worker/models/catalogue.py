@@ -22,7 +22,7 @@ EFFORTS = ("", "none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 _DATED = re.compile(r"[-@]\d{8}(?:-v\d{1,3}:\d{1,3})?$")
 """A date at the end of a name, on Amazon Bedrock with a version behind it."""
-_PARTS_OF_NAMES = "-@:_"
+_ENDS = "-@:_"
 """Characters after a listed name that make it the name of a variant ("gpt-5.5-mini"). A digit or a
 point would make it another model's name ("gpt-5.55")."""
 
@@ -164,18 +164,14 @@ class Catalogue:
         for name in names:
             if name in self.models:
                 return CatalogueEntry(name, self.models[name])
-        prefix = max((self._find_prefix(name) for name in names[:2]), key=len)
+        ends = (name[:at] for name in names[:2] for at, sign in enumerate(name) if sign in _ENDS)
+        prefix = max((each for each in ends if each in self.models), key=len, default="")
         if not prefix:
             return CatalogueEntry("", ModelInfo())
         info = self.models[prefix]
         return CatalogueEntry(
             prefix, replace(info, has_assumed_price=bool(info.rates)), is_assumed=True
         )
-
-    def _find_prefix(self, name: str) -> str:
-        """Return the longest listed name of which `name` is a variant; "" if there is none."""
-        ends = [at for at, char in enumerate(name) if char in _PARTS_OF_NAMES]
-        return next((name[:end] for end in reversed(ends) if name[:end] in self.models), "")
 
     def extend(self, entries: Mapping[str, Mapping[str, Any]]) -> "Catalogue":
         """Return the catalogue with an operator's `entries` (model id → fields) added. Raises
@@ -258,7 +254,11 @@ def _make_info(catalogue: Catalogue, model: str, fields: Mapping[str, Any]) -> M
     where = f"models.catalogue.{model}"
     changes = {field: fields[name] for name, field in _FIELDS.items() if name in fields}
     if "levels" in fields:
-        changes["levels"] = _make_levels(fields["levels"])
+        levels = fields["levels"]
+        changes["levels"] = tuple(
+            Level(name, levels[name].get("window", 0), levels[name].get("thinking_tokens"))
+            for name in sorted(levels, key=EFFORTS.index)
+        )
     like = fields.get("like", "")
     if like and not catalogue.resolve_name(like).name:
         raise ConfigError(
@@ -285,14 +285,6 @@ def _make_info(catalogue: Catalogue, model: str, fields: Mapping[str, Any]) -> M
         )
     _check_levels(where, info)
     return info
-
-
-def _make_levels(fields: Mapping[str, Mapping[str, Any]]) -> tuple[Level, ...]:
-    """Make reasoning levels of name → fields, from least to most."""
-    return tuple(
-        Level(name, fields[name].get("window", 0), fields[name].get("thinking_tokens"))
-        for name in sorted(fields, key=EFFORTS.index)
-    )
 
 
 def _check_levels(where: str, info: ModelInfo) -> None:

@@ -10,15 +10,20 @@ from typing import Any, TypedDict
 import httpx
 
 from worker.clock import Clock
-from worker.conversation.messages import Usage, add_cost
+from worker.conversation.messages import add_cost
 from worker.conversation.model import Reply, Request, StopReason
 from worker.errors import ContextOverflow, ModelError
 from worker.models.base import MAX_TOKENS, Cause, Decoded, Provider, WireTarget
 from worker.models.catalogue import Catalogue
 from worker.models.codec import dump_json
-from worker.models.connection import Connection, Received
-from worker.models.refusals import BoundElsewhere, ChangeWanted, RateLimited, RefusedForLength
-from worker.models.thoughts import remove_thoughts
+from worker.models.connection import (
+    BoundElsewhere,
+    ChangeWanted,
+    Connection,
+    RateLimited,
+    RefusedForLength,
+)
+from worker.models.written_forms import remove_thoughts
 
 _log = logging.getLogger(__name__)
 
@@ -131,7 +136,6 @@ class HttpModel:
             transport=transport,
             timeout=timeout,
         )
-        self._errors = self._connection.errors
         self._clock = clock
         self._max_attempts = max_attempts
         self._jitter = jitter
@@ -199,34 +203,55 @@ class HttpModel:
         while True:
             answer, paid = self._ask_for_all_parts(body, deadline)
             cost = add_cost(cost, paid)
-            reason = self._errors.quote_text(answer.detail)
+            reason = self._connection.quote_text(answer.detail)
             if answer.stop is StopReason.MALFORMED:
                 _log.warning("%s: a broken answer (%s)", self.name, reason)
             if tries >= answer.max_retries:
-                return self._make_reply(answer, cost)
+                return Reply(
+                    text=remove_thoughts(answer.text),
+                    calls=answer.calls,
+                    wire=answer.wire,
+                    stop=answer.stop,
+                    usage=answer.usage,
+                    cost_usd=cost,
+                    detail=reason,
+                    dropped_calls=answer.dropped_calls,
+                    thought=answer.thought,
+                )
             tries += 1
 
     def _ask_for_all_parts(
         self, body: bytes, deadline: float | None
     ) -> tuple[Decoded, float | None]:
-        """Return the answer with all its parts, and their cost."""
         answer, cost = self._ask_for_part(body, deadline)
         for _ in range(MAX_CONTINUATIONS):
             if not answer.continuation_fields:
-                break
-            rest, paid = self._ask_for_part(add_fields(body, answer.continuation_fields), deadline)
+                return answer, cost
+            fields = dump_json(dict(answer.continuation_fields))
+            rest, paid = self._ask_for_part(body[:-1] + b"," + fields[1:], deadline)
             answer, cost = join_answers(answer, rest), add_cost(cost, paid)
         if answer.continuation_fields:
-            raise self._errors.make_failure(
+            raise self._connection.make_failure(
                 f"more than {MAX_CONTINUATIONS + 1} parts in one answer", transient=False
             )
         return answer, cost
 
     def _ask_for_part(self, body: bytes, deadline: float | None) -> tuple[Decoded, float | None]:
+        """Return what the server answers, after the attempts that this takes, and its cost.
+
+        Budgets depend on the usage, but some servers do not report it: then it is estimated from
+        the bytes sent and received.
+        """
         answer = self._ask_with_retries(body, deadline)
-        answer = replace(answer, usage=_estimate_usage(answer, len(body)))
+        usage = answer.usage
+        if not usage.input:
+            usage = replace(usage, uncached_input=len(body) // BYTES_PER_TOKEN)
+        if not usage.output:
+            received = len(answer.wire.encode(errors="replace"))
+            usage = replace(usage, output=received // BYTES_PER_TOKEN)
         day = datetime.fromtimestamp(self._clock.now(), UTC).date()
-        return answer, self._catalogue.compute_price(self.name, answer.usage, day)
+        cost = self._catalogue.compute_price(self.name, usage, day)
+        return replace(answer, usage=usage), cost
 
     def _ask_with_retries(self, body: bytes, deadline: float | None) -> Decoded:
         attempt = 0
@@ -238,8 +263,12 @@ class HttpModel:
                 wait = self._choose_wait(error, attempt, deadline)
                 self._on_failure(self.name, error, wait is not None)
                 if wait is None:
-                    if attempt >= self._max_attempts and isinstance(error, RateLimited):
-                        _check_rate(error, len(body))
+                    is_last, alone = attempt >= self._max_attempts, len(body) // BYTES_PER_TOKEN
+                    if is_last and isinstance(error, RateLimited) and alone > error.token_rate:
+                        # All waits were in vain: alone it has more tokens than a minute may have.
+                        raise ContextOverflow(
+                            str(error), kind=error.kind, limit=error.token_rate
+                        ) from error
                     raise
                 _log.warning("%s; attempt %d failed, next in %.1f s", error, attempt, wait)
             self._clock.sleep(wait)
@@ -257,63 +286,18 @@ class HttpModel:
     def _send_request(self, body: bytes, deadline: float | None) -> Decoded:
         received = self._connection.send(self._url, body, deadline, MAX_ANSWER)
         if received.status != httpx.codes.OK:
-            raise self._make_refusal(received)
+            refusal = self._codec.classify(received.status, received.body)
+            said = received.headers.get("x-should-retry", "").strip().lower()
+            if refusal.cause not in _FINAL and said in ("true", "false"):
+                refusal = replace(refusal, transient=said == "true")
+            raise self._connection.make_refusal(received, refusal)
         try:
             answer = self._codec.decode(received.body)
         except ValueError as error:
-            raise self._errors.make_unread(received.headers, received.body, str(error)) from error
+            raise self._connection.make_unread(received, str(error)) from error
         if answer.needs_bare_request:
-            raise BoundElsewhere(f"{self.name}: {self._errors.quote_text(answer.detail)}")
+            raise BoundElsewhere(f"{self.name}: {self._connection.quote_text(answer.detail)}")
         return answer
-
-    def _make_refusal(self, received: Received) -> ModelError:
-        refusal = self._codec.classify(received.status, received.body)
-        if refusal.cause not in _FINAL:
-            said = received.headers.get("x-should-retry", "").strip().lower()
-            if said in ("true", "false"):
-                refusal = replace(refusal, transient=said == "true")
-        return self._connection.make_refusal(received, refusal)
-
-    def _make_reply(self, answer: Decoded, cost: float | None) -> Reply:
-        return Reply(
-            text=remove_thoughts(answer.text),
-            calls=answer.calls,
-            wire=answer.wire,
-            stop=answer.stop,
-            usage=answer.usage,
-            cost_usd=cost,
-            detail=self._errors.quote_text(answer.detail),
-            dropped_calls=answer.dropped_calls,
-            thought=answer.thought,
-        )
-
-
-def _check_rate(error: RateLimited, request_bytes: int) -> None:
-    """Raise ContextOverflow if all waits were in vain for a request that alone has more tokens than
-    the account may use in a minute."""
-    if request_bytes // BYTES_PER_TOKEN > error.token_rate:
-        raise ContextOverflow(str(error), kind=error.kind, limit=error.token_rate) from error
-
-
-def _estimate_usage(answer: Decoded, request_bytes: int) -> Usage:
-    """Return the usage that the server states, else an estimate from the bytes sent and received.
-
-    Budgets depend on the usage, but some servers do not report it.
-    """
-    usage = answer.usage
-    if not usage.input:
-        usage = replace(usage, uncached_input=request_bytes // BYTES_PER_TOKEN)
-    if not usage.output:
-        usage = replace(usage, output=len(answer.wire.encode(errors="replace")) // BYTES_PER_TOKEN)
-    return usage
-
-
-# ------------------------------------------------------------------------ answers in several parts
-
-
-def add_fields(body: bytes, fields: Mapping[str, Any]) -> bytes:
-    """Return the JSON object `body` with `fields` added at its end."""
-    return body[:-1] + b"," + dump_json(dict(fields))[1:]
 
 
 def join_answers(first: Decoded, rest: Decoded) -> Decoded:

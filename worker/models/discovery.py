@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from worker.models.base import Listing, ListPart, ServedModel
-from worker.models.catalogue import EFFORTS, Catalogue, ModelInfo
+from worker.models.catalogue import EFFORTS, Catalogue
 from worker.models.codec import parse_json
 from worker.models.connection import Connection
 
@@ -26,6 +26,7 @@ LIST_TIMEOUT = 15.0
 _ID = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/@+~-]{0,199}")
 """llama.cpp names a model by the path of its file, unless it was given another name."""
 _LONGEST_CURSOR = 2000
+_LENGTH_OF_DATE = len("-20261123")
 _MAX_TOKENS = 1_000_000_000
 _WINDOWS = ("max_model_len", "context_length", "context_window", "max_context_length")
 
@@ -37,7 +38,16 @@ def fetch_models(
     models: dict[str, ServedModel] = {}
     skipped, query = 0, dict(listing.query)
     for _ in range(MAX_PARTS):
-        page = _fetch_part(connection, listing, url.copy_merge_params(query), deadline)
+        received = connection.send(url.copy_merge_params(query), None, deadline, _MAX_ANSWER)
+        if received.status != httpx.codes.OK:
+            refusal = listing.classify(received.status, received.body)
+            raise connection.make_refusal(received, refusal)
+        try:
+            page = listing.parse(received.body)
+        except ValueError as error:
+            reason = connection.quote_text(str(error))
+            message = f"the list of models cannot be read: {reason}"
+            raise connection.make_failure(message, kind="unread", transient=False) from error
         models |= {model.id: model for model in page.models if model.id not in models}
         skipped += page.unusable_ids
         if not page.rest:
@@ -46,22 +56,7 @@ def fetch_models(
             break
         query |= page.rest
     message = f"the list of models does not end after {len(models)} of them"
-    raise connection.errors.make_failure(message, transient=False)
-
-
-def _fetch_part(
-    connection: Connection, listing: Listing, url: httpx.URL, deadline: float
-) -> ListPart:
-    received = connection.send(url, None, deadline, _MAX_ANSWER)
-    if received.status != httpx.codes.OK:
-        failure = listing.classify(received.status, received.body)
-        raise connection.make_refusal(received, failure)
-    try:
-        return listing.parse(received.body)
-    except ValueError as error:
-        reason = connection.errors.quote_text(str(error))
-        message = f"the list of models cannot be read: {reason}"
-        raise connection.errors.make_failure(message, kind="unread", transient=False) from error
+    raise connection.make_failure(message, transient=False)
 
 
 # -------------------------------------------------------------------------- the forms of the lists
@@ -71,14 +66,23 @@ def parse_anthropic_list(body: bytes) -> ListPart:
     """Parse a page of GET /v1/models; retired models are left out. Raises ValueError."""
     answer = _parse_object(body)
     last = _get_cursor(answer, "last_id") if answer.get("has_more") is True else ""
-    return _make_page(
-        (
-            (each.get("id"), _make_claude(each))
-            for each in _list_objects(answer.get("data"))
-            if each.get("lifecycle") != "retired"
-        ),
-        {"after_id": last} if last else {},
-    )
+    entries: list[tuple[Any, ServedModel]] = []
+    for each in _list_objects(answer.get("data")):
+        if each.get("lifecycle") == "retired":
+            continue
+        capabilities = _get_object(each, "capabilities")
+        effort = _get_object(capabilities, "effort")
+        levels = tuple(name for name in EFFORTS[1:] if _is_supported(effort, name))
+        thinking_types = _get_object(_get_object(capabilities, "thinking"), "types")
+        if levels and _is_supported(thinking_types, "disabled"):
+            levels = ("none", *levels)
+        window, max_output = _get_tokens(each, "max_input_tokens"), _get_tokens(each, "max_tokens")
+        entries.append((each.get("id"), ServedModel("", window, max_output, levels)))
+    return _make_page(entries, {"after_id": last} if last else {})
+
+
+def _is_supported(capabilities: Mapping[str, Any], name: str) -> bool:
+    return _get_object(capabilities, name).get("supported") is True
 
 
 def parse_gemini_list(body: bytes) -> ListPart:
@@ -86,60 +90,32 @@ def parse_gemini_list(body: bytes) -> ListPart:
     ValueError."""
     answer = _parse_object(body)
     token = _get_cursor(answer, "nextPageToken")
-    return _make_page(
-        (
-            (
-                name.removeprefix("models/") if isinstance(name := each.get("name"), str) else name,
-                _make_gemini(each),
-            )
-            for each in _list_objects(answer.get("models"))
-            if _generates(each)
-        ),
-        {"pageToken": token} if token else {},
-    )
+    entries: list[tuple[Any, ServedModel]] = []
+    for each in _list_objects(answer.get("models")):
+        methods = each.get("supportedGenerationMethods")
+        if isinstance(methods, list) and "generateContent" not in methods:
+            continue
+        name = each.get("name")
+        name = name.removeprefix("models/") if isinstance(name, str) else name
+        sizes = _get_tokens(each, "inputTokenLimit"), _get_tokens(each, "outputTokenLimit")
+        entries.append((name, ServedModel("", *sizes)))
+    return _make_page(entries, {"pageToken": token} if token else {})
 
 
 def parse_openai_list(body: bytes) -> ListPart:
     """Parse the answer to GET /models, which has one part only. Raises ValueError."""
-    answer = _parse_object(body)
-    entries = _list_objects(answer.get("data"))
-    return _make_page((each.get("id"), _make_compatible(each)) for each in entries)
+    entries: list[tuple[Any, ServedModel]] = []
+    for each in _list_objects(_parse_object(body).get("data")):
+        meta = _get_object(each, "meta")
+        stated = [*(_get_tokens(each, name) for name in _WINDOWS)]
+        stated += _get_tokens(meta, "n_ctx"), _get_tokens(meta, "n_ctx_train")
+        max_output = _get_tokens(_get_object(each, "top_provider"), "max_completion_tokens")
+        window = next(filter(None, stated), 0)
+        entries.append((each.get("id"), ServedModel("", window, max_output)))
+    return _make_page(entries, {})
 
 
-def _make_claude(entry: Mapping[str, Any]) -> ServedModel:
-    capabilities = _get_object(entry, "capabilities")
-    effort = _get_object(capabilities, "effort")
-    levels = tuple(name for name in EFFORTS[1:] if _is_supported(effort, name))
-    thinking_types = _get_object(_get_object(capabilities, "thinking"), "types")
-    if levels and _is_supported(thinking_types, "disabled"):
-        levels = ("none", *levels)
-    window, max_output = _get_tokens(entry, "max_input_tokens"), _get_tokens(entry, "max_tokens")
-    return ServedModel("", window, max_output, levels)
-
-
-def _is_supported(capabilities: Mapping[str, Any], name: str) -> bool:
-    return _get_object(capabilities, name).get("supported") is True
-
-
-def _make_gemini(entry: Mapping[str, Any]) -> ServedModel:
-    window = _get_tokens(entry, "inputTokenLimit")
-    return ServedModel("", window, _get_tokens(entry, "outputTokenLimit"))
-
-
-def _make_compatible(entry: Mapping[str, Any]) -> ServedModel:
-    window = next(filter(None, (_get_tokens(entry, name) for name in _WINDOWS)), 0)
-    meta = _get_object(entry, "meta")
-    window = window or _get_tokens(meta, "n_ctx") or _get_tokens(meta, "n_ctx_train")
-    max_output = _get_tokens(_get_object(entry, "top_provider"), "max_completion_tokens")
-    return ServedModel("", window, max_output)
-
-
-_NO_REST: Mapping[str, str] = {}
-
-
-def _make_page(
-    entries: Iterable[tuple[Any, ServedModel]], rest: Mapping[str, str] = _NO_REST
-) -> ListPart:
+def _make_page(entries: Iterable[tuple[Any, ServedModel]], rest: Mapping[str, str]) -> ListPart:
     """Make a page from ids and what is known about them; only the first of equal ids is kept."""
     models: dict[str, ServedModel] = {}
     skipped = 0
@@ -162,12 +138,6 @@ def _list_objects(value: Any) -> Iterable[Mapping[str, Any]]:
     if not isinstance(value, list):
         raise ValueError("it holds no list of models")
     return (each if isinstance(each, dict) else {} for each in value)
-
-
-def _generates(entry: Mapping[str, Any]) -> bool:
-    """Whether a model supports generateContent; assumed if the list does not say."""
-    methods = entry.get("supportedGenerationMethods")
-    return not isinstance(methods, list) or "generateContent" in methods
 
 
 def _get_cursor(answer: Mapping[str, Any], name: str) -> str:
@@ -218,7 +188,13 @@ class Comparison:
 
     def has_model(self, model: str) -> bool:
         """Whether the list has the model id, or one that differs only by a date at the end."""
-        return any(_is_same(model, each.id) for each in self.all_models)
+        for each in self.all_models:
+            longer, shorter = sorted((model, each.id), key=len, reverse=True)
+            rest = longer.removeprefix(shorter)
+            dated = rest[:1] in {"-", "@"} and rest[1:].isdecimal() and len(rest) == _LENGTH_OF_DATE
+            if longer == shorter or (longer.startswith(shorter) and dated):
+                return True
+        return False
 
 
 def compare_models(
@@ -238,7 +214,11 @@ def compare_models(
         elif entry.is_assumed:
             kind = "assumed_models"
         else:
-            kind = "differing_models" if _differs(model, entry.info) else "described_models"
+            # Requests would be refused by a smaller window, or for a level that is not there.
+            levels = {each.name for each in entry.info.levels if each.budget is None} - {"none"}
+            lacks_levels = bool(model.levels) and bool(levels - set(model.levels))
+            differs = 0 < model.window < entry.info.window or lacks_levels
+            kind = "differing_models" if differs else "described_models"
         by_kind.setdefault(kind, []).append(model)
     sorted_models = {kind: tuple(models) for kind, models in by_kind.items()}
     return Comparison(
@@ -252,33 +232,14 @@ def format_entries(comparisons: Sequence[Comparison]) -> str:
     lines: list[str] = []
     for each in comparisons:
         for model in (*each.differing_models, *each.missing_models):
-            if fields := _list_fields(model):
+            fields: dict[str, Any] = {"window": model.window} if model.window else {}
+            if 0 < model.max_output < model.window:
+                fields["max_output"] = model.max_output
+            if model.levels:
+                fields["levels"] = {name: {} for name in model.levels}
+            if fields:
                 key = model.id if each.has_plain_names else f"{each.provider}/{model.id}"
                 # JSON without its quotes is YAML.
                 values = json.dumps(fields).replace('"', "")
                 lines.append(f"    {json.dumps(key)}: {values}")
     return "\n".join(["models:", "  catalogue:", *lines]) if lines else ""
-
-
-def _list_fields(model: ServedModel) -> dict[str, Any]:
-    """Return the fields of an entry; `max_output` only if it is smaller than the window."""
-    sizes = {"window": model.window} if model.window else {}
-    if 0 < model.max_output < model.window:
-        sizes["max_output"] = model.max_output
-    levels = {"levels": {name: dict[str, Any]() for name in model.levels}} if model.levels else {}
-    return {**sizes, **levels}
-
-
-def _differs(model: ServedModel, info: ModelInfo) -> bool:
-    """Whether the model has a smaller window than the catalogue says, or lacks some of its levels,
-    so that requests would be refused."""
-    names = {each.name for each in info.levels if each.budget is None and each.name != "none"}
-    return 0 < model.window < info.window or bool(model.levels and names - set(model.levels))
-
-
-def _is_same(one: str, other: str) -> bool:
-    """Whether two ids name the same model: equal ids, or an undated id and its dated snapshot."""
-    longer, shorter = (one, other) if len(one) > len(other) else (other, one)
-    rest = longer.removeprefix(shorter)
-    dated = rest[:1] in {"-", "@"} and rest[1:].isdecimal() and len(rest) == len("-20261123")
-    return longer == shorter or (longer.startswith(shorter) and dated)

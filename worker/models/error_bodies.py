@@ -45,48 +45,13 @@ def _classify_status(status: int, reason: str, retry_after: float | None = None)
     )
 
 
-# -------------------------------------------------------------------------------------- Anthropic
+# ---------------------------------------------------------------------------- Anthropic, and Amazon
 
 _BOUND_THINKING = re.compile(
     r"invalid `signature` in|bound to a different|thinking` blocks .{0,60}cannot be modified",
     re.IGNORECASE,
 )
 _SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
-
-
-def classify_anthropic(status: int, body: bytes) -> Refusal:
-    """Classify by error code, then by status; a status 400 also by wording.
-
-    The errors are https://platform.claude.com/docs/en/api/errors.
-    """
-    if is_google_error(body):  # Vertex AI's own errors have Google's form
-        return classify_google(status, body)
-    said = _find_amazon_message(body)  # and those of Bedrock Amazon's
-    if said and (found := _find_amazon_failure(status, said)):
-        return found
-    reason, code = (said, "") if said else _parse_anthropic_error(body)
-    if code in _SPEND_LIMITS:
-        return Refusal(Cause.SPEND_LIMIT, reason)
-    if length := find_length_cause(status, reason):
-        return Refusal(length, reason)
-    if status == 400 and _BOUND_THINKING.search(reason):
-        return Refusal(Cause.BOUND, reason)
-    return _classify_status(status, reason)
-
-
-def _parse_anthropic_error(body: bytes) -> tuple[str, str]:
-    """Return the message and code of an error body; gateways may answer in any form."""
-    text, answer = _parse_body(body)
-    error = answer.get("error") if isinstance(answer, dict) else None
-    if not isinstance(error, dict):
-        return text, ""
-    details = error.get("details")
-    code = details.get("error_code") if isinstance(details, dict) else ""
-    return str(error.get("message", "")), str(code or "")
-
-
-# ----------------------------------------------------------------------------------------- Amazon
-
 _AMAZON_WORDS: tuple[tuple[int, Cause, re.Pattern[str]], ...] = (
     (
         400,
@@ -101,26 +66,33 @@ _AMAZON_FAILED = frozenset({408, 424})
 """A model that took too long, and one that failed."""
 
 
-def _find_amazon_message(body: bytes) -> str:
-    """Return the message of an error that comes from Amazon itself, an object with a message; ""
-    if it has another form."""
-    _, answer = _parse_body(body)
-    if not isinstance(answer, dict) or "error" in answer:
-        return ""
-    found = answer.get("message") or answer.get("Message")
-    return found if isinstance(found, str) else ""
+def classify_anthropic(status: int, body: bytes) -> Refusal:
+    """Classify by error code, then by status; a status 400 also by wording.
 
-
-def _find_amazon_failure(status: int, message: str) -> Refusal | None:
-    """Return what only Amazon means; None where the API behind it says the same by its words, or
-    the status says enough."""
-    words = message[:2000].lower()
-    for with_status, cause, pattern in _AMAZON_WORDS:
-        if status == with_status and pattern.search(words):
-            return Refusal(cause, message)
-    if status in _AMAZON_FAILED:
-        return Refusal(Cause.OVERLOADED, message, transient=True)
-    return None
+    The errors are https://platform.claude.com/docs/en/api/errors.
+    """
+    if isinstance(_parse_google_error(body).get("status"), str):
+        return classify_google(status, body)  # Vertex AI's own errors have Google's form
+    reason, answer = _parse_body(body)
+    fields = answer if isinstance(answer, dict) else {}
+    error, said = fields.get("error"), fields.get("message") or fields.get("Message")
+    if "error" not in fields and said and isinstance(said, str):  # and those of Bedrock Amazon's
+        reason, words = said, said[:2000].lower()
+        for with_status, cause, pattern in _AMAZON_WORDS:
+            if status == with_status and pattern.search(words):
+                return Refusal(cause, reason)
+        if status in _AMAZON_FAILED:
+            return Refusal(Cause.OVERLOADED, reason, transient=True)
+    elif isinstance(error, dict):
+        reason, details = str(error.get("message", "")), error.get("details")
+        code = details.get("error_code") if isinstance(details, dict) else ""
+        if str(code) in _SPEND_LIMITS:
+            return Refusal(Cause.SPEND_LIMIT, reason)
+    if length := find_length_cause(status, reason):
+        return Refusal(length, reason)
+    if status == 400 and _BOUND_THINKING.search(reason):
+        return Refusal(Cause.BOUND, reason)
+    return _classify_status(status, reason)
 
 
 # ----------------------------------------------------------------------------------------- Google
@@ -131,30 +103,35 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 
 
-def is_google_error(body: bytes) -> bool:
-    """Whether an error comes from Google itself, not from a model behind its front end."""
-    return isinstance(_parse_google_error(body).get("status"), str)
-
-
 def classify_google(status: int, body: bytes) -> Refusal:
     """Classify by status and details; a status 400 also by wording."""
     error = _parse_google_error(body)
     reason = str(error.get("message", "")) if error else body.decode("utf-8", "replace")
     details = _list_objects(error.get("details"))
-    if status == 400:
-        return Refusal(_find_google_cause(reason, str(error.get("status")), details), reason)
+    if status == 400 and (  # Google's status for a bad key, too
+        any(part.get("reason") == "API_KEY_INVALID" for part in details) or _BAD_KEY.search(reason)
+    ):
+        return Refusal(Cause.BAD_KEY, reason)
     if length := find_length_cause(status, reason):
         return Refusal(length, reason)
+    if status == 400:
+        is_billing = error.get("status") == "FAILED_PRECONDITION"
+        cause = Cause.BILLING if is_billing else Cause.INVALID
+        return Refusal(Cause.BOUND if _SIGNATURE.search(reason) else cause, reason)
     quotas = [each for part in details for each in _list_objects(part.get("violations"))]
     if status == 429 and any("PerDay" in str(each.get("quotaId")) for each in quotas):
         return Refusal(Cause.QUOTA, reason)
+    values = (
+        str(each.get("quotaValue")) for each in quotas if "InputTokens" in str(each.get("quotaId"))
+    )
+    rates = (int(value) for value in values if _COUNT.fullmatch(value))
     delays = (_DELAY.fullmatch(str(part.get("retryDelay"))) for part in details)
     return Refusal(
         Cause.OVERLOADED if status >= 500 else _CAUSES.get(status, Cause.INVALID),
         reason,
         transient=status >= 500 or status in (408, 429),
         retry_after=next((float(delay[1]) for delay in delays if delay), None),
-        token_rate=_find_quota_of_tokens(quotas) if status == 429 else 0,
+        token_rate=max(rates, default=0) if status == 429 else 0,
     )
 
 
@@ -169,25 +146,6 @@ def _parse_google_error(body: bytes) -> Mapping[str, Any]:
 
 def _list_objects(value: Any) -> list[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _find_google_cause(reason: str, kind: str, details: list[Mapping[str, Any]]) -> Cause:
-    """Return the cause of a status 400, which Google also uses for a bad key."""
-    if any(part.get("reason") == "API_KEY_INVALID" for part in details) or _BAD_KEY.search(reason):
-        return Cause.BAD_KEY
-    if length := find_length_cause(400, reason):
-        return length
-    if _SIGNATURE.search(reason):
-        return Cause.BOUND
-    return Cause.BILLING if kind == "FAILED_PRECONDITION" else Cause.INVALID
-
-
-def _find_quota_of_tokens(quotas: list[Mapping[str, Any]]) -> int:
-    """Return the largest quota of input tokens in a minute, 0 if none is stated."""
-    values = (
-        str(each.get("quotaValue")) for each in quotas if "InputTokens" in str(each.get("quotaId"))
-    )
-    return max((int(value) for value in values if _COUNT.fullmatch(value)), default=0)
 
 
 # ----------------------------------------------------------------------------------- OpenAI's wires
@@ -250,18 +208,14 @@ def _parse_openai_error(body: bytes) -> tuple[str, frozenset[str]]:
     codes = frozenset(str(error[name]) for name in ("code", "type") if error.get(name))
     for name in ("message", "detail"):
         if error.get(name):
-            return _get_text(error[name]) + _get_further_words(error), codes
+            # llama.cpp's counts, and what a server behind OpenRouter has said.
+            counts = ("n_prompt_tokens", "n_ctx")
+            more = [f"{count} {error[count]}" for count in counts if count in error]
+            metadata = error.get("metadata")
+            if isinstance(metadata, dict) and metadata.get("raw"):
+                more.append(str(metadata["raw"]))
+            return _get_text(error[name]) + (f" ({', '.join(more)})" if more else ""), codes
     return text, codes
-
-
-def _get_further_words(error: Mapping[str, Any]) -> str:
-    """Return what stands beside a message: llama.cpp's counts, and what a server behind OpenRouter
-    has said."""
-    counts = [f"{name} {error[name]}" for name in ("n_prompt_tokens", "n_ctx") if name in error]
-    metadata = error.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    more = [*counts, *([str(raw)] if raw else [])]
-    return f" ({', '.join(more)})" if more else ""
 
 
 def _get_text(message: Any) -> str:

@@ -5,8 +5,7 @@ metadata server.
 """
 
 import threading
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from google.auth import exceptions, transport
 from google.auth.credentials import Credentials
 
 from worker.errors import ModelError
-from worker.models.refusals import clean_text
+from worker.models.connection import clean_text
 from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient
 
@@ -52,37 +51,25 @@ class GoogleAuth(httpx.Auth):
     def _get_token(self, refused: str = "") -> str:
         """Return a token other than `refused`. If several threads need a new one, only the first
         fetches it."""
-        with self._hold_lock(), _translate_errors():
+        if not self._lock.acquire(timeout=LOCK_TIMEOUT):
+            raise ModelError("Google credentials: the token endpoint is silent", transient=True)
+        try:
             fetch = _Fetch()
             if self._credentials is None:
                 self._credentials, _ = google.auth.default(scopes=[SCOPE], request=fetch)
             if not self._credentials.valid or self._credentials.token == refused:
                 self._credentials.refresh(fetch)  # type: ignore[no-untyped-call]
             return str(self._credentials.token)
-
-    @contextmanager
-    def _hold_lock(self) -> Iterator[None]:
-        if not self._lock.acquire(timeout=LOCK_TIMEOUT):
-            raise ModelError("Google credentials: the token endpoint is silent", transient=True)
-        try:
-            yield
+        except (exceptions.DefaultCredentialsError, *_UNREADABLE) as error:
+            raise ModelError(
+                "no usable Google credentials: run `gcloud auth application-default login`, or set "
+                f"GOOGLE_APPLICATION_CREDENTIALS; google-auth says: {clean_text(str(error))}"
+            ) from error
+        except exceptions.GoogleAuthError as error:
+            message = f"Google credentials: no access token: {clean_text(str(error))}"
+            raise ModelError(message, transient=error.retryable) from error
         finally:
             self._lock.release()
-
-
-@contextmanager
-def _translate_errors() -> Iterator[None]:
-    """Raises google-auth's errors as ModelError."""
-    try:
-        yield
-    except (exceptions.DefaultCredentialsError, *_UNREADABLE) as error:
-        raise ModelError(
-            "no usable Google credentials: run `gcloud auth application-default login`, or set "
-            f"GOOGLE_APPLICATION_CREDENTIALS; google-auth says: {clean_text(str(error))}"
-        ) from error
-    except exceptions.GoogleAuthError as error:
-        message = f"Google credentials: no access token: {clean_text(str(error))}"
-        raise ModelError(message, transient=error.retryable) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +95,19 @@ class _Fetch(transport.Request):
     ) -> _Answer:
         """Raises google.auth's TransportError."""
         limit = min(timeout or TIMEOUT, TIMEOUT)
+        received = bytearray()
         try:
             with (
                 BoundedClient(total=limit, timeout=limit) as client,
                 client.stream(method, url, content=body, headers=headers) as response,
             ):
-                return _Answer(response.status_code, response.headers, _read_body(response))
+                for chunk in response.iter_bytes():
+                    received += chunk
+                    if len(received) > MAX_ANSWER:
+                        raise _make_error("the answer is larger than 1 MB")
+                return _Answer(response.status_code, response.headers, bytes(received))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _make_error(describe_failure(error, url)) from error
-
-
-def _read_body(response: httpx.Response) -> bytes:
-    received = bytearray()
-    for chunk in response.iter_bytes():
-        received += chunk
-        if len(received) > MAX_ANSWER:
-            raise _make_error("the answer is larger than 1 MB")
-    return bytes(received)
 
 
 def _make_error(why: str) -> exceptions.TransportError:

@@ -122,8 +122,7 @@ class OpenAIChat:
             yield _encode_text("user", notice[0])
 
     def _encode_answer(self, message: Assistant, bare: bool) -> Sent:
-        """Return the answer as it is sent back: verbatim to the model that gave it, else rebuilt
-        from its canonical form."""
+        """Return the answer verbatim to the model that gave it, else rebuilt."""
         if copied := copy_own_wire(message, self._target.origin, bare, self._copy_answer):
             return copied
         ids = {call.id: make_call_id(call.id, self._call_id) for call in message.calls}

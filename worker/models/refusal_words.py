@@ -126,24 +126,24 @@ class StatedSize:
             return replace(self, limit=max(0, self.limit - self.answer))
         return StatedSize(max(0, self.limit - asked), max(0, self.count - asked), asked)
 
+    @classmethod
+    def read(cls, reason: str) -> "StatedSize":
+        """Return the numbers that a provider's `reason` states, as far as they make sense.
 
-def read_stated_size(reason: str) -> StatedSize:
-    """Return the numbers that a provider's `reason` states, as far as they make sense.
-
-    A count that is within the limit explains no refusal, and is not believed.
-    """
-    words = _SEPARATORS.sub("", reason[:_MOST_READ])
-    limit = next(_find_numbers(_LIMITS, words), 0)
-    if limit < _LEAST_LIMIT:
-        return StatedSize()
-    answer = next(_find_numbers(_ANSWERS, words), None)
-    total = next(_find_numbers(_TOTALS, words), 0)
-    if total > limit:
-        if answer is None:
-            return StatedSize(limit, total, counts_answer=True)
-        return StatedSize(limit, max(0, total - answer), answer)
-    count = max(_find_numbers(_COUNTS, words), default=0)
-    return StatedSize(limit, count if count > limit - (answer or 0) else 0, answer or 0)
+        A count that is within the limit explains no refusal, and is not believed.
+        """
+        words = _SEPARATORS.sub("", reason[:_MOST_READ])
+        limit = next(_find_numbers(_LIMITS, words), 0)
+        if limit < _LEAST_LIMIT:
+            return cls()
+        answer = next(_find_numbers(_ANSWERS, words), None)
+        total = next(_find_numbers(_TOTALS, words), 0)
+        if total > limit:
+            if answer is None:
+                return cls(limit, total, counts_answer=True)
+            return cls(limit, max(0, total - answer), answer)
+        count = max(_find_numbers(_COUNTS, words), default=0)
+        return cls(limit, count if count > limit - (answer or 0) else 0, answer or 0)
 
 
 def find_length_cause(status: int, words: str) -> Cause | None:
@@ -154,11 +154,11 @@ def find_length_cause(status: int, words: str) -> Cause | None:
     words = words[:_MOST_READ]
     if status in _MAY_BE_RATE and _RATE.search(words):
         # Is this one request refused, however long one waits?
-        always = _ALWAYS_TOO_LARGE.search(words) or read_stated_size(words).count > 0
+        always = _ALWAYS_TOO_LARGE.search(words) or StatedSize.read(words).count > 0
         return Cause.RATE_TOO_LOW if always else None
     if status in _MAY_OVERFLOW and _OVERFLOW.search(words):
         return Cause.OVERFLOW
-    if status >= 500 and _OVERFLOW.search(words) and read_stated_size(words).count:
+    if status >= 500 and _OVERFLOW.search(words) and StatedSize.read(words).count:
         return Cause.OVERFLOW
     return None
 
@@ -166,7 +166,7 @@ def find_length_cause(status: int, words: str) -> Cause | None:
 def find_token_rate(words: str) -> int:
     """Return how many input tokens in a minute, hour or day a refusal allows, 0 if it does not
     say."""
-    return read_stated_size(words).limit if _RATE.search(words[:_MOST_READ]) else 0
+    return StatedSize.read(words).limit if _RATE.search(words[:_MOST_READ]) else 0
 
 
 def _find_numbers(patterns: Sequence[re.Pattern[str]], words: str) -> Iterator[int]:

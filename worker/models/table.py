@@ -3,7 +3,6 @@
 Servers of the operator's own are rows of the settings: `make_provider` puts them together.
 """
 
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -111,12 +110,19 @@ def make_provider(name: str, row: OperatorRow = _NO_ROW) -> Provider:
 
 def _choose_kind(built_in: Provider | None, row: OperatorRow, where: str) -> Provider:
     if built_in is None:
-        return replace(
-            get_kind(row.api, row.auth or KEY),
-            key_env=row.key_env,
-            key_optional=not row.key_env,
-            advice=_make_row_advice(row, where),
+        kind = get_kind(row.api, row.auth or KEY)
+        # The advice names the row's fields, in place of variables that it does not have.
+        unserved = (
+            "{model} is not served at {host}",
+            f"check the model's name and {where}.base_url",
         )
+        advice = {Cause.NOT_FOUND: unserved, **kind.advice}
+        if not row.key_env and Cause.BAD_KEY not in advice:
+            advice[Cause.BAD_KEY] = (
+                "a key is wanted, and none was sent",
+                f"name the variable that holds it in {where}.key_env",
+            )
+        return replace(kind, key_env=row.key_env, key_optional=not row.key_env, advice=advice)
     api = row.api or built_in.api
     scheme = row.auth or (built_in.scheme if api == built_in.api else KEY)
     kind = built_in
@@ -132,24 +138,6 @@ def _choose_kind(built_in: Provider | None, row: OperatorRow, where: str) -> Pro
             url_env=built_in.url_env,
         )
     return replace(kind, key_env=row.key_env, key_optional=False) if row.key_env else kind
-
-
-def _make_row_advice(row: OperatorRow, where: str) -> Mapping[Cause, tuple[str, str]]:
-    """Return advice that names the row's fields, in place of variables that it does not have."""
-    kind = get_kind(row.api, row.auth or KEY)
-    advice = {
-        Cause.NOT_FOUND: (
-            "{model} is not served at {host}",
-            f"check the model's name and {where}.base_url",
-        ),
-        **kind.advice,
-    }
-    if not row.key_env and Cause.BAD_KEY not in advice:
-        advice[Cause.BAD_KEY] = (
-            "a key is wanted, and none was sent",
-            f"name the variable that holds it in {where}.key_env",
-        )
-    return advice
 
 
 def _check_headers(provider: Provider, row: OperatorRow) -> None:
@@ -214,7 +202,14 @@ def build_model(
         raise ConfigError(f"models.default: {spec!r}: expected provider/model, as {example}")
     provider = make_provider(who, row)
     base_url = _get_base_url(who, provider, base_url, row)
-    _check_level(spec, provider, base_url, catalogue, level)
+    catalogue.check_level(spec, level)
+    only = catalogue.get_info(spec).chat_effort
+    is_strict = not provider.endpoint(base_url, model).dialect.takes_levels_with_tools
+    if is_strict and level and only and level != only:
+        raise ConfigError(
+            f"{spec}: with tools, OpenAI's Chat Completions takes no reasoning level but {only!r}; "
+            f"found {level!r}: name the model openai/{model}"
+        )
     return HttpModel(
         spec, provider, base_url, key, clock=clock, catalogue=catalogue, level=level, **options
     )
@@ -254,24 +249,7 @@ def list_models(
         return fetch_models(connection, provider.listing, httpx.URL(endpoint.url), deadline)
 
 
-def _check_level(
-    spec: str, provider: Provider, base_url: str, catalogue: Catalogue, level: str
-) -> None:
-    """Raises ConfigError for a level that the model or its API refuses."""
-    catalogue.check_level(spec, level)
-    model = spec.partition("/")[2]
-    if provider.endpoint(base_url, model).dialect.takes_levels_with_tools:
-        return
-    only = catalogue.get_info(spec).chat_effort
-    if level and only and level != only:
-        raise ConfigError(
-            f"{spec}: with tools, OpenAI's Chat Completions takes no reasoning level but {only!r}; "
-            f"found {level!r}: name the model openai/{model}"
-        )
-
-
 def _get_base_url(who: str, provider: Provider, base_url: str, row: OperatorRow) -> str:
-    """Return the provider's base URL. Raises ConfigError."""
     if provider.locate is None:
         return base_url or provider.base_url
     try:

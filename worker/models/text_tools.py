@@ -2,7 +2,7 @@
 goes on with calls as fenced text.
 
 Only a fenced block at the end of an answer is a call; blocks before it, or inside other blocks, are
-text. In its place may stand calls in the form that the model was trained on (`call_forms`). The
+text. In its place may stand calls in the form that the model was trained on (`written_forms`). The
 stored conversation stays as it is, so that another provider resumes it with native calls.
 """
 
@@ -14,14 +14,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from worker.conversation.answer_text import has_written_call, read_blocks, split_sections
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
 from worker.conversation.model import Model, Reply, Request, StopReason
 from worker.errors import NO_TOOLS, ModelError
-from worker.models.call_forms import read_written_calls
 from worker.models.wrapper import ModelWrapper
+from worker.models.written_forms import read_written_calls
 from worker.safety.untrusted import parse_json, parse_object
 
 _log = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ The tools, with JSON Schemas of their arguments:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class _Parsed:
     """An answer's text without the block of calls at its end, and the calls.
 
     `is_broken` says that there is such a block, but that it cannot be read.
@@ -122,13 +121,12 @@ class TextToolsModel(ModelWrapper):
         return _take_calls(reply, _parse(reply, request))
 
 
-def _parse(reply: Reply, request: Request) -> Parsed:
+def _parse(reply: Reply, request: Request) -> _Parsed:
     position = sum(isinstance(each, Assistant) for each in request.messages)
     return parse_answer(reply.text, position, request.tools)
 
 
-def _take_calls(reply: Reply, parsed: Parsed) -> Reply:
-    """Return the reply with the calls found at the end of its text."""
+def _take_calls(reply: Reply, parsed: _Parsed) -> Reply:
     if parsed.is_broken:
         broken = StopReason.MALFORMED
         return replace(reply, text=parsed.text, wire="", stop=broken, dropped_calls=1)
@@ -142,16 +140,15 @@ def rewrite_request(request: Request) -> Request:
     The tools are described at the end of the system prompt. Each message is rewritten independently
     of the others, so that what was sent before is sent again byte for byte.
     """
-    described = "\n".join(map(_describe_tool, request.tools))
+    described = "\n".join(
+        f"- {spec.name}: {spec.description}\n"
+        f"  {json.dumps(dict(spec.parameters), ensure_ascii=False, separators=(',', ':'))}"
+        for spec in request.tools
+    )
     messages = tuple(map(_rewrite_message, request.messages))
     system = f"{request.system}\n\n{_INSTRUCTIONS}{described}\n"
     native = replace(request, tools=(), tools_allowed=True, has_to_call=False)
     return replace(native, system=system, messages=messages)
-
-
-def _describe_tool(spec: ToolSpec) -> str:
-    schema = json.dumps(dict(spec.parameters), ensure_ascii=False, separators=(",", ":"))
-    return f"- {spec.name}: {spec.description}\n  {schema}"
 
 
 def _rewrite_message(message: Message) -> Message:
@@ -174,7 +171,7 @@ def write_calls(calls: Sequence[ToolCall]) -> str:
     return f"```{NAME}\n{json.dumps(content, ensure_ascii=False)}\n```"
 
 
-def parse_answer(text: str, position: int, tools: Sequence[ToolSpec] = ()) -> Parsed:
+def parse_answer(text: str, position: int, tools: Sequence[ToolSpec] = ()) -> _Parsed:
     """Parse the answer at `position` in its conversation; the ids of its calls depend on that.
 
     `tools` are those that calls without a block may be of.
@@ -182,19 +179,15 @@ def parse_answer(text: str, position: int, tools: Sequence[ToolSpec] = ()) -> Pa
     lines, seed = text.rstrip().split("\n"), f"{position}\n{text}"
     start = _find_last_block(lines)
     if start is None:
-        return _parse_trained_form(text, seed, tools)
+        # An answer with sections shows such a text, and makes no call.
+        if not tools or split_sections(text).keys() - {""}:
+            return _Parsed(text)
+        before, written = read_written_calls(text, tools)
+        made = (_make_call(*call, at, seed) for at, call in enumerate(written[:MOST_CALLS]))
+        return _Parsed(before, tuple(made))
     before, body = "\n".join(lines[:start]).rstrip(), "\n".join(lines[start + 1 : -1])
     calls = tuple(_read_calls(body, seed))
-    return Parsed(before, calls) if calls else Parsed(before, is_broken=True)
-
-
-def _parse_trained_form(text: str, seed: str, tools: Sequence[ToolSpec]) -> Parsed:
-    # An answer with sections shows such a text, and makes no call.
-    if not tools or split_sections(text).keys() - {""}:
-        return Parsed(text)
-    before, written = read_written_calls(text, tools)
-    calls = [_make_call(*call, at, seed) for at, call in enumerate(written[:MOST_CALLS])]
-    return Parsed(before, tuple(calls))
+    return _Parsed(before, calls) if calls else _Parsed(before, is_broken=True)
 
 
 def _make_call(name: str, arguments: str, number: int, seed: str) -> ToolCall:
@@ -222,15 +215,11 @@ def _read_calls(body: str, seed: str) -> Iterator[ToolCall]:
     """Yield the calls of a block; none if no call in it has a name."""
     parsed = parse_json(body)
     listed = (parsed if isinstance(parsed, list) else [parsed])[:MOST_CALLS]
-    names = [_read_name(each) for each in listed]
+    stated = (each.get("name") if isinstance(each, dict) else None for each in listed)
+    names = [name if isinstance(name, str) else "" for name in stated]
     if not any(names):
         return
     for number, (name, each) in enumerate(zip(names, listed, strict=True)):
         arguments = each.get("arguments", {}) if name else {}
         written = arguments if isinstance(arguments, str) else json.dumps(arguments)
         yield _make_call(name or UNNAMED, written, number, seed)
-
-
-def _read_name(call: Any) -> str:
-    name = call.get("name") if isinstance(call, dict) else None
-    return name if isinstance(name, str) else ""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from worker.clock import Clock
-from worker.conversation.messages import ToolCall, ToolSpec, User, add_cost
+from worker.conversation.messages import ToolSpec, User, add_cost
 from worker.conversation.model import HelperAnswer, Model, Reply, Request, StopReason
 from worker.errors import CIRCUIT_OPEN, SILENT, ContextOverflow, ModelError
 from worker.safety.untrusted import parse_object
@@ -88,9 +88,12 @@ class FallbackModel(ModelWrapper):
         errors: list[ModelError] = []
         cost: float | None = 0.0
         while True:
-            last = not self._others
+            last, asked = not self._others, request
+            if request.deadline is not None and not last:
+                now = self._clock.monotonic()
+                asked = replace(request, deadline=now + _SHARE * (request.deadline - now))
             try:
-                reply = super().reply(request if last else self._limit_time(request))
+                reply = super().reply(asked)
             except ContextOverflow:
                 # The conversation is shortened first: it may be too long for the others as well.
                 raise
@@ -98,7 +101,17 @@ class FallbackModel(ModelWrapper):
                 failures.append(str(error))
                 errors.append(error)
                 if last:
-                    raise _join_failures(failures, errors) from error
+                    if len(failures) == 1:
+                        raise
+                    # If one of them may pass, it is told: a later run asks all models again.
+                    passing = [each for each in errors if each.transient] or errors[-1:]
+                    told = min(passing, key=lambda each: each.kind == SILENT)
+                    raise ModelError(
+                        "; ".join(failures),
+                        transient=told.transient,
+                        retry_after=told.retry_after,
+                        kind=told.kind,
+                    ) from error
             else:
                 cost = add_cost(cost, reply.cost_usd)
                 if last or reply.stop not in _NO_ANSWER:
@@ -107,27 +120,6 @@ class FallbackModel(ModelWrapper):
                 failures.append(f"{refusal}: {reply.detail}" if reply.detail else refusal)
             self._model = self._others.pop(0)
             _log.warning("%s; going on with %s", failures[-1], self.name)
-
-    def _limit_time(self, request: Request) -> Request:
-        """Return the request with a deadline that leaves time for the next model."""
-        if request.deadline is None:
-            return request
-        now = self._clock.monotonic()
-        return replace(request, deadline=now + _SHARE * (request.deadline - now))
-
-
-def _join_failures(failures: list[str], errors: list[ModelError]) -> ModelError:
-    """Return the last error with all failures in its text.
-
-    If one of them may pass, the error is that one: a later run asks all models again.
-    """
-    if len(failures) == 1:
-        return errors[-1]
-    passing = [each for each in errors if each.transient]
-    told = min(passing, key=lambda each: each.kind == SILENT) if passing else errors[-1]
-    return ModelError(
-        "; ".join(failures), transient=told.transient, retry_after=told.retry_after, kind=told.kind
-    )
 
 
 # -------------------------------------------------------------------------------------- the breaker
@@ -264,24 +256,15 @@ class ForcedAnswersModel(ModelWrapper):
         # The list stays the same with the tools switched off: the server's cache begins with it.
         tools = (*request.tools, ANSWER)
         forced = replace(request, tools=tools, has_to_call=request.tools_allowed)
-        return _take_answer(super().reply(forced))
-
-
-def _take_answer(reply: Reply) -> Reply:
-    """Return the reply without calls of `answer`; if it has no others, their text is the reply."""
-    others = tuple(call for call in reply.calls if call.name != ANSWER.name)
-    texts = [_read_text(call) for call in reply.calls if call.name == ANSWER.name]
-    if not texts:
-        return reply
-    if others:
-        return replace(reply, calls=others, wire="")
-    text = next(filter(None, reversed(texts)), reply.text)
-    return replace(reply, text=text, calls=(), wire="", stop=StopReason.END)
-
-
-def _read_text(call: ToolCall) -> str:
-    text = parse_object(call.arguments).get("text")
-    return text if isinstance(text, str) else ""
+        reply = super().reply(forced)
+        others = tuple(call for call in reply.calls if call.name != ANSWER.name)
+        if len(others) == len(reply.calls):
+            return reply
+        if others:
+            return replace(reply, calls=others, wire="")
+        texts = (parse_object(call.arguments).get("text") for call in reversed(reply.calls))
+        text = next((each for each in texts if each and isinstance(each, str)), reply.text)
+        return replace(reply, text=text, calls=(), wire="", stop=StopReason.END)
 
 
 # -------------------------------------------------------------------------------- small questions

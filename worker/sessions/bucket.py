@@ -29,7 +29,7 @@ from worker.sessions.bucket_answers import (
 )
 from worker.sessions.objects import CHUNK, Addressing, Stored
 from worker.sessions.store import SessionStore
-from worker.transport.certificates import find_trusted
+from worker.transport.failures import find_trusted
 from worker.transport.urllib3_connections import bound_pools
 
 if TYPE_CHECKING:

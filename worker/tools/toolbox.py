@@ -15,12 +15,14 @@ from typing import Any
 
 from pydantic import Field
 
+from sandbox.base import Output
+from sandbox.tools import LOG, describe_output
 from worker.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.errors import ArgumentError
 from worker.safety.redacted_values import redact_values
 from worker.safety.sentences import correct_spelling
 from worker.safety.untrusted import parse_object
-from worker.tools import documents, fetch, sandbox_exec
+from worker.tools import documents
 from worker.tools.arguments import Arguments, parse
 from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure, run_in_parallel
 from worker.tools.source import Ran, Source
@@ -34,7 +36,57 @@ _MOST_FOUND = 4
 
 _WORDS = re.compile(r"[a-z0-9]{3,}")
 
-TOOLS: tuple[ToolDef[Any], ...] = (sandbox_exec.TOOL, fetch.FETCH, fetch.FETCH_BATCH)
+
+class _Command(Arguments):
+    """The arguments of `sandbox_exec`."""
+
+    command: str = Field(min_length=1, max_length=100_000, description="A bash script.")
+    timeout_seconds: float | None = Field(
+        default=None, gt=0, description="Shorter than the usual limit."
+    )
+
+
+_WHY_KILLED = {True: ", for want of memory", None: ", perhaps for want of memory", False: ""}
+
+
+def run_command(args: _Command, context: ToolContext, number: int) -> ToolOutput:
+    """Run the command; a non-zero exit status is a result like any other."""
+    timeout = min(args.timeout_seconds or context.exec_timeout, context.exec_timeout)
+    done = context.sandbox.exec(args.command, timeout=timeout, number=number)
+    content: dict[str, Any] = {"exit_code": done.exit_code}
+    if done.timed_out:
+        content["timed_out"] = f"killed after {timeout:g} seconds; what it wrote until then follows"
+    elif done.exit_code == 137:
+        content["killed"] = f"by signal 9{_WHY_KILLED[done.out_of_memory]}"
+    content |= _describe_stream("stdout", done.stdout)
+    if done.stderr.size:
+        content |= _describe_stream("stderr", done.stderr)
+    return ToolOutput(content, done.stdout.size + done.stderr.size)
+
+
+def _describe_stream(name: str, output: Output) -> dict[str, Any]:
+    content: dict[str, Any] = {name: output.preview}
+    if output.path:
+        content[f"{name}_file"] = output.path
+        content[f"{name}_bytes"] = output.size
+        content[f"{name}_lines"] = output.lines
+        if output.file_size < output.size:
+            content[f"{name}_cut"] = f"the file holds only the first {output.file_size} bytes"
+    return content
+
+
+SANDBOX_EXEC = ToolDef(
+    name="sandbox_exec",
+    description=(
+        "Run a bash script in the sandbox. Files stay between calls, background processes end with "
+        f"the call. {describe_output()} {LOG}"
+    ),
+    args=_Command,
+    run=run_command,
+    runs_in_order=True,
+)
+
+TOOLS: tuple[ToolDef[Any], ...] = (SANDBOX_EXEC, documents.FETCH, documents.FETCH_BATCH)
 """All tools. A new one is a file and a row here."""
 
 
@@ -48,13 +100,16 @@ def list_specs(
     """
     specs = [tool.spec for tool in TOOLS] + [source.spec for source in sources.values()]
     listed = (spec for spec in specs if allows(spec.name))
-    return tuple(_shorten_spec(spec) if compact else spec for spec in listed)
-
-
-def _shorten_spec(spec: ToolSpec) -> ToolSpec:
-    """Return the description of a tool for a small context window."""
-    first = spec.description.partition(". ")[0].rstrip(".")
-    return ToolSpec(spec.name, f"{first}.", _shorten_schema(spec.parameters))
+    if not compact:
+        return tuple(listed)
+    return tuple(
+        ToolSpec(
+            spec.name,
+            f"{spec.description.partition('. ')[0].rstrip('.')}.",
+            _shorten_schema(spec.parameters),
+        )
+        for spec in listed
+    )
 
 
 def _shorten_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,16 +166,12 @@ class WorkflowToolbox:
         for ordered, group in groupby(numbered, lambda pair: self._is_ordered(pair[1])):
             near = list(group)
             jobs = [partial(self._answer, call, number) for number, call in near]
-            if ordered or self._share_path(near):
+            saving = (call for _, call in near if self._find_name(call.name) in documents.NAMES)
+            paths = [path for call in saving for path in documents.list_paths(call.arguments)]
+            if ordered or len(set(paths)) < len(paths):
                 yield from (job() for job in jobs)
             else:
                 yield from run_in_parallel(jobs)
-
-    def _share_path(self, calls: Sequence[tuple[int, ToolCall]]) -> bool:
-        """Whether two of the calls write the same file."""
-        saving = [call for _, call in calls if self._find_name(call.name) in fetch.NAMES]
-        paths = [path for call in saving for path in fetch.list_paths(call.arguments)]
-        return len(set(paths)) < len(paths)
 
     def _is_ordered(self, call: ToolCall) -> bool:
         tool = self._tools.get(self._find_name(call.name) or "")
@@ -143,34 +194,31 @@ class WorkflowToolbox:
         if tool := self._tools.get(name):
             output = tool.run(parse(tool.args, call.arguments), self._context, number)
         else:
-            output = self._show(name, call.arguments, number)
+            # A source's document, or its path if it was saved before.
+            document = self._sources[name].fetch(call.arguments)
+            values = parse_object(call.arguments)
+            saved = self._context.documents
+            known_path = saved.find_path(name, values, document)
+            output = documents.show_document(document, self._context, number, known_path)
+            if path := output.content.get("saved_to"):
+                saved.add(name, values, document, path)
         if name == call.name:
             return output
         hint = f"there is no tool {call.name!r}; this is what {name} gave"
         return replace(output, content={"hint": hint, **output.content})
-
-    def _show(self, name: str, arguments: str, number: int) -> ToolOutput:
-        """Show a source's document, or its path if it was saved before."""
-        document = self._sources[name].fetch(arguments)
-        values = parse_object(arguments)
-        known = self._context.documents.find_path(name, values, document)
-        shown = documents.show_document(document, self._context, number, known)
-        if path := shown.content.get("saved_to"):
-            self._context.documents.add(name, values, document, path)
-        return shown
 
     def _find_name(self, name: str) -> str | None:
         known = [*self._tools, *self._sources]
         return name if name in known else correct_spelling(name, known)
 
 
-class FindTool(Arguments):
+class _FindTool(Arguments):
     """The arguments of `find_tool`."""
 
     query: str = Field(min_length=1, max_length=500, description="What you want to know or do.")
 
 
-def make_find_tool(others: Sequence[ToolSpec], most: int = FIND_TOOL_USES) -> ToolDef[FindTool]:
+def make_find_tool(others: Sequence[ToolSpec], most: int = FIND_TOOL_USES) -> ToolDef[_FindTool]:
     """Make the tool that finds one of `others`, for one run; it may be used `most` times.
 
     It describes tools that were not announced as a result: so the tool definitions of the session
@@ -179,7 +227,7 @@ def make_find_tool(others: Sequence[ToolSpec], most: int = FIND_TOOL_USES) -> To
     uses = count(1)
     often = f"{most} times" if most > 1 else "once"
 
-    def run(args: FindTool, context: ToolContext, number: int) -> ToolOutput:
+    def run(args: _FindTool, context: ToolContext, number: int) -> ToolOutput:
         if next(uses) > most:
             raise ArgumentError(f"{_FIND_TOOL} may be used {often}; go on with what you have")
         found = _find_specs(args.query, others)
@@ -199,7 +247,7 @@ def make_find_tool(others: Sequence[ToolSpec], most: int = FIND_TOOL_USES) -> To
             f"Find more data sources by what they give, with their arguments. At most {often}. "
             f"There are {len(others)} besides the tools you see."
         ),
-        args=FindTool,
+        args=_FindTool,
         run=run,
     )
 

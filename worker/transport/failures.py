@@ -1,19 +1,28 @@
-"""Why a server gave no answer, in one line: what was found, and what to do.
+"""Why a server gave no answer, in one line: what was found, and what to do; whose certificates are
+trusted; and how long a server asks to wait.
 
 Every library wraps what the operating system, OpenSSL or a proxy has said into errors of its own.
 The causes are told apart here and nowhere else; an adapter adds what it wanted and from whom.
+
+Every library also has a variable of its own for a private certificate authority; `SSL_CERT_FILE`
+(or `SSL_CERT_DIR`) is here enough for all of them. OpenSSL, under redis-py and py-amqp, and httpx
+read it themselves; what goes by requests and boto3 is told by `find_trusted`.
 """
 
+import os
 import re
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from errno import EACCES, EHOSTUNREACH, ENETUNREACH, ENOENT, EPERM, ETIMEDOUT
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from worker.transport.certificates import explain_tls_failure, list_causes
+from urllib3.util.ssl_match_hostname import CertificateError
 
 LOOK_SECONDS = 1.0
 """Seconds for finding out whether a server that hangs up speaks TLS."""
@@ -83,20 +92,25 @@ def find_cause(
     `setting` is what names the certificates to trust; `by_proxy` says whether the client uses the
     proxies of the environment, and `advice` what to do where nothing listens.
     """
-    causes = list_causes(error)
+    causes = _list_causes(error)
     scheme = url.partition("://")[0]
     if problem := explain_tls_failure(error, setting, _PLAIN_SCHEMES.get(scheme, "")):
         finding, _, what_to_do = problem.partition(": ")
         return Cause(finding, what_to_do, lasts=True)
     proxy, variable = _find_proxy(url) if by_proxy else ("", "")
-    if proxy and (refusal := _find_proxy_refusal(causes, proxy, variable)):
-        return refusal
+    refusals = filter(None, (_PROXY_STATUS.search(_read_text(each)) for each in causes))
+    if proxy and (refusal := next(refusals, None)):
+        return _explain_proxy(int(refusal[1]), proxy, variable)
     if first := _find_no_way(causes, proxy or url, advice):
         if not proxy:
             return first
         what_to_do = f"correct {variable}, or let NO_PROXY name the host if it needs no proxy"
         return Cause(f"its proxy {show_address(proxy)}: {first.finding}", what_to_do)
-    return _find_broken_talk(causes, "" if proxy else url) or Cause(_shorten(error))
+    if broken := _find_broken_talk(causes, "" if proxy else url):
+        return broken
+    text = " ".join(_read_text(error).split())
+    line = "".join(char for char in text if char.isprintable())[:_LONGEST]
+    return Cause(line.rstrip(".") or type(error).__name__)
 
 
 def explain_tls_port(body: bytes, url: str) -> Cause | None:
@@ -116,7 +130,6 @@ def explain_proxy_status(status: int, url: str) -> Cause | None:
 
 
 def _find_no_way(causes: Sequence[BaseException], place: str, advice: str) -> Cause | None:
-    """Return why there is no connection to `place`."""
     names = {type(each).__name__ for each in causes}
     numbers = {each.errno for each in causes if isinstance(each, OSError)}
     if any(isinstance(each, socket.gaierror) for each in causes):
@@ -219,13 +232,6 @@ def _find_proxy(url: str) -> tuple[str, str]:
     return proxy, f"{scheme.upper() if scheme in offered else 'ALL'}_PROXY"
 
 
-def _find_proxy_refusal(causes: Sequence[BaseException], proxy: str, variable: str) -> Cause | None:
-    for each in causes:
-        if found := _PROXY_STATUS.search(_read_text(each)):
-            return _explain_proxy(int(found[1]), proxy, variable)
-    return None
-
-
 def _explain_proxy(status: int, proxy: str, variable: str) -> Cause:
     place = f"its proxy {show_address(proxy)}"
     if status == 407:
@@ -255,7 +261,132 @@ def _read_text(error: BaseException) -> str:
         return ""
 
 
-def _shorten(error: BaseException) -> str:
-    text = " ".join(_read_text(error).split())
-    line = "".join(char for char in text if char.isprintable())[:_LONGEST]
-    return line.rstrip(".") or type(error).__name__
+# ----------------------------------------------------------------------------------- certificates
+
+TRUSTED = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""The variables that hold for every connection, the first that is set before the other."""
+
+OTHERS = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "AWS_CA_BUNDLE")
+"""Those of single libraries, which go before them: GitLab's and the traces', and S3's."""
+
+_MOST_CAUSES = 50
+_EXPIRED, _NOT_YET, _SELF_SIGNED, _WRONG_HOST, _WRONG_ADDRESS = 10, 9, 18, 62, 64
+_UNKNOWN_SIGNERS = (2, 7, 19, 20, 21)
+"""OpenSSL's numbers: https://docs.openssl.org/3.0/man3/X509_STORE_CTX_get_error/."""
+
+_SPEAKS_NO_TLS = "it does not speak TLS at this port"
+_NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+
+
+def find_trusted(env: Mapping[str, str] = os.environ) -> str | None:
+    """Return the file, or the folder, of the certificates to trust instead of the usual ones, or
+    None."""
+    return next((env[name] for name in TRUSTED if env.get(name)), None)
+
+
+def find_unusable_file(env: Mapping[str, str] = os.environ) -> str:
+    """Return what is wrong with what the variables name, "" if nothing is.
+
+    One that is not there would end runs in one library, and trust nobody in another.
+    """
+    for name in (*TRUSTED, *OTHERS):
+        place = Path(env.get(name) or "/")
+        if place.is_dir():
+            continue
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(place)
+        except (OSError, ssl.SSLError) as error:
+            why = "there is no file" if isinstance(error, FileNotFoundError) else "no certificates:"
+            return f"{name}: {why} {place}: name a file of certificates (PEM), or unset it"
+    return ""
+
+
+def explain_tls_failure(
+    error: BaseException, setting: str = "SSL_CERT_FILE", plain: str = "http"
+) -> str:
+    """Return what is wrong with a server's certificate, or with its TLS, and what to do; "" if the
+    error, and whatever caused it, is about something else.
+
+    `setting` is what names the certificates to trust, `plain` the scheme of the same without TLS.
+    """
+    for each in _list_causes(error):
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return _explain_certificate(each.verify_code, each.verify_message, setting)
+        if isinstance(each, CertificateError):  # urllib3 compares names by itself where it is asked
+            return _explain_certificate(_WRONG_HOST, str(each), setting)
+        if isinstance(each, ssl.SSLError) and each.reason in _NO_TLS:
+            advice = f"write {plain}:// instead of {plain}s://" if plain else "correct the port"
+            return f"{_SPEAKS_NO_TLS}: {advice}"
+    return ""
+
+
+def _explain_certificate(code: int, said: str, setting: str) -> str:
+    message = " ".join(said.split())[:200].rstrip(".")
+    known = {
+        _EXPIRED: "has expired: renew it, and see that this machine's clock is right",
+        _NOT_YET: "is not valid yet: see that the clocks of both machines are right",
+        _SELF_SIGNED: "is signed by itself and not trusted: "
+        f"let {setting} name a file with this certificate in it, or give the server another",
+        _WRONG_HOST: f"is for another host ({message}): "
+        "use the name that it is for, or give the server one for this name",
+        **dict.fromkeys(
+            _UNKNOWN_SIGNERS,
+            "is signed by an authority that is not trusted here: "
+            f"let {setting} name a file with that authority's certificate in it",
+        ),
+    }
+    known[_WRONG_ADDRESS] = known[_WRONG_HOST]
+    return f"its certificate {known.get(code, f'is not trusted: {message}')}"
+
+
+def _list_causes(error: BaseException) -> list[BaseException]:
+    found, pending = list[BaseException](), [error]
+    while pending and len(found) < _MOST_CAUSES:
+        each = pending.pop()
+        if any(each is other for other in found):
+            continue
+        found.append(each)
+        inner = (each.__cause__, each.__context__, getattr(each, "reason", None), *each.args)
+        pending += [cause for cause in inner if isinstance(cause, BaseException)]
+    return found
+
+
+# ------------------------------------------------------------------------------------ Retry-After
+
+_LONGEST_TEXT = 100
+
+
+def read_retry_after(value: str, date: str, now: float) -> float | None:
+    """Return the seconds that a server asks us to wait, None if `value` asks for no wait at all.
+
+    `date` is the header Date of the same answer: a date is a time of the server's clock, and so
+    counts from that one, whatever ours says. Without it, `now` counts (epoch seconds). A date that
+    has passed says nothing of how long to wait.
+    """
+    seconds = parse_seconds(value)
+    if seconds is not None:
+        return seconds
+    until, since = _parse_date(value), _parse_date(date)
+    if until is None:
+        return None
+    wait = until - (now if since is None else since)
+    return wait if wait > 0 else None
+
+
+def parse_seconds(value: str) -> float | None:
+    """Return a number of seconds that can be waited for, else None."""
+    try:
+        seconds = float(value[:_LONGEST_TEXT])
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def _parse_date(value: str) -> float | None:
+    """Return a date in epoch seconds; None if it is none, or one that no clock shows."""
+    try:
+        moment = parsedate_to_datetime(value[:_LONGEST_TEXT])
+        # A date with the offset "-0000", or without one, is parsed without a time zone: it is UTC.
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

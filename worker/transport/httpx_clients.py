@@ -32,7 +32,8 @@ class BoundedClient(httpx.Client):
         self.event_hooks = {"response": [_refuse_encoding]}
         self._total = total
         for each in (self._transport, *self._mounts.values()):
-            _bind_transport(each)
+            if isinstance(each, httpx.HTTPTransport):  # httpx has no setting for it
+                each._pool._network_backend = _Backend(each._pool._network_backend)
 
     def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """Send a request; see httpx."""
@@ -72,13 +73,6 @@ def _refuse_encoding(response: httpx.Response) -> None:
     if any(each.strip().lower() not in ("", "identity") for each in coding.split(",")):
         text = f"the answer is packed ({coding[:40]!r}), unasked, which is refused"
         raise EncodedAnswer(text, request=response.request)
-
-
-def _bind_transport(transport: httpx.BaseTransport | None) -> None:
-    """Let a transport's connections keep to deadlines. httpx has no setting for it."""
-    if isinstance(transport, httpx.HTTPTransport):
-        pool = transport._pool
-        pool._network_backend = _Backend(pool._network_backend)
 
 
 class _Backend(httpcore.NetworkBackend):

@@ -13,8 +13,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from worker.transport.certificates import find_trusted
-from worker.transport.failures import describe_failure
+from worker.transport.failures import describe_failure, find_trusted
 
 PACKING = "gzip"
 """The one content coding that is asked for."""
@@ -76,7 +75,9 @@ class BoundedAdapter(HTTPAdapter):
             raise type(error)(why, request=request) from error
         with ExitStack() as undo:
             undo.callback(response.close)
-            _check_packing(response)
+            coding = response.headers.get("Content-Encoding", "").strip()
+            if coding.lower() not in ("", "identity", PACKING):
+                raise RefusedAnswer(f"packed as {coding[:40]!r}, which was not asked for")
             is_good = 200 <= response.status_code < 300
             if not (stream and is_good):
                 _keep_body(response, MOST_WHOLE if is_good else MOST_OF_ERROR)
@@ -108,12 +109,6 @@ def read_chunk(response: requests.Response) -> bytes:
         raise requests.ConnectionError(error) from error
 
 
-def _check_packing(response: requests.Response) -> None:
-    coding = response.headers.get("Content-Encoding", "").strip()
-    if coding.lower() not in ("", "identity", PACKING):
-        raise RefusedAnswer(f"packed as {coding[:40]!r}, which was not asked for")
-
-
 def _keep_body(response: requests.Response, most: int) -> None:
     """Read the body, up to `most` bytes, for requests to find it read."""
     body = bytearray()
@@ -134,13 +129,12 @@ def bound_pools(
     """Return connection pools, by scheme, like the `offered` ones, but whose answers end after
     `total` seconds."""
     response = type("BoundedResponse", (_BoundedResponse,), {"total": total})
-    return {scheme: _bound_pool(pool, response) for scheme, pool in offered.items()}
-
-
-def _bound_pool(offered: type[HTTPConnectionPool], response: type) -> type[HTTPConnectionPool]:
-    connection: Any = offered.ConnectionCls
-    bound = type(connection.__name__, (connection,), {"response_class": response})
-    return type(offered.__name__, (offered,), {"ConnectionCls": bound})
+    bound: dict[str, type[HTTPConnectionPool]] = {}
+    for scheme, pool in offered.items():
+        connection: Any = pool.ConnectionCls
+        made = type(connection.__name__, (connection,), {"response_class": response})
+        bound[scheme] = type(pool.__name__, (pool,), {"ConnectionCls": made})
+    return bound
 
 
 class _Reader(io.RawIOBase):

@@ -9,11 +9,10 @@ from functools import partial
 from sandbox.base import SandboxError
 from worker.answer import repair
 from worker.conversation import context_json
-from worker.conversation.absorb import halt_turn
+from worker.conversation.absorb import close_calls, close_lost_calls, halt_turn
 from worker.conversation.context import Context
 from worker.conversation.decide import conclude_halted_turn
 from worker.conversation.messages import ToolCall, count_results
-from worker.conversation.open_calls import close_calls, close_lost_calls
 from worker.conversation.plan import has_plan, list_planned_files, write_step_reminder
 from worker.conversation.questions import Route
 from worker.errors import (

@@ -18,21 +18,32 @@ from worker.answer import repair
 from worker.answer.parse import is_finding
 from worker.clock import Clock
 from worker.conversation import prompts
-from worker.conversation.absorb import absorb_reply, charge_helper, halt_turn, record_overflow
-from worker.conversation.cache_marks import MarkPlan, plan_marks
+from worker.conversation.absorb import (
+    absorb_reply,
+    charge_helper,
+    close_calls,
+    close_lost_calls,
+    halt_turn,
+    list_saving_calls,
+    record_overflow,
+)
 from worker.conversation.context import CacheMark, Context, Outcome
 from worker.conversation.decide import HINT, Act, Ask, Stop, decide
 from worker.conversation.events import Answered, Asking, Stage, ToolRan, Watcher
 from worker.conversation.fold_plan import choose_fold, estimate_size
-from worker.conversation.fold_summary import (
-    MOST_TOKENS,
-    TASK,
+from worker.conversation.folds import (
+    MOST_SUMMARY_TOKENS,
+    SUMMARY_TASK,
+    Fold,
+    FoldKind,
+    build_view,
     check_summary,
+    list_fold_ends,
+    list_missing_files,
     split_messages,
     summarise_by_rules,
     write_transcript,
 )
-from worker.conversation.folds import Fold, FoldKind, build_view, list_fold_ends, list_missing_files
 from worker.conversation.limits import Limits, find_room, is_time_up
 from worker.conversation.messages import (
     Message,
@@ -43,7 +54,7 @@ from worker.conversation.messages import (
     find_open_calls,
     find_saved_files,
 )
-from worker.conversation.model import Helper, HelperAnswer, Model, Request
+from worker.conversation.model import Helper, HelperAnswer, MarkPlan, Model, Request, plan_marks
 from worker.conversation.model_switch import (
     SET_TIER,
     Raise,
@@ -53,7 +64,6 @@ from worker.conversation.model_switch import (
     raise_for_answer,
     record_model,
 )
-from worker.conversation.open_calls import close_calls, close_lost_calls, list_saving_calls
 from worker.conversation.tiers import REPLY
 from worker.errors import CIRCUIT_OPEN, SILENT, ContextOverflow, ModelError, Postponed, SandboxLost
 from worker.settings.models import Signal
@@ -367,7 +377,7 @@ def _summarise(
 
 
 def _ask_helper(text: str, source: str, helper: Helper, answers: list[HelperAnswer]) -> str:
-    answer = helper.ask(TASK, text, MOST_TOKENS)
+    answer = helper.ask(SUMMARY_TASK, text, MOST_SUMMARY_TOKENS)
     if answer is None:
         return ""
     answers.append(answer)

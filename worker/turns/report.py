@@ -8,7 +8,6 @@ from worker.answer import parse, repair, suggestions
 from worker.answer.cause_proof import hold_against_installed, mark_context
 from worker.answer.failed_jobs import list_failed
 from worker.answer.finish import find_kept_back
-from worker.answer.missing_evidence import find_unavailable
 from worker.answer.note import note
 from worker.answer.note.layout import Layout
 from worker.answer.note.note import Footer, write_known_failure, write_small_print

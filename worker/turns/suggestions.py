@@ -7,8 +7,6 @@ from itertools import islice
 
 from worker.answer import suggestions
 from worker.answer.note.facts import add_runs, write_suggestion
-from worker.answer.suggestions import Change, NotOnDiff, Offers, Suggestion
-from worker.answer.note.changes import add_runs, write_suggestion
 from worker.answer.suggestions import Change, NotOnDiff, Offers
 from worker.answer.trials import Trial
 from worker.conversation.context import Context

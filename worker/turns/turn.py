@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from worker.answer.finish import finish_body
 from worker.answer.note import note
 from worker.answer.note.older_note import fold_earlier
+from worker.conversation.absorb import close_calls
 from worker.conversation.context import ASKED, Context, NoteRef, Outcome, Status
 from worker.conversation.events import Milestone, NotePlaced, Stage
 from worker.conversation.limits import count_cost
-from worker.conversation.open_calls import close_calls
 from worker.errors import ForgeError
 from worker.safety import redacted_values
 from worker.safety.markdown import Marker

@@ -28,8 +28,7 @@ from worker.safety.redact import Redactor
 from worker.sessions.store import SessionStore
 from worker.settings import Settings, playbook
 from worker.telemetry.parts import Telemetry, open_traces
-from worker.transport.certificates import find_unusable_file
-from worker.transport.failures import show_address
+from worker.transport.failures import find_unusable_file, show_address
 from worker.webhook import http
 from worker.webhook.http import PATH, Enqueue
 from worker.webhook.id_tokens import TokenReader, TokenVerifier, fetch_keys

@@ -21,7 +21,7 @@ from sandbox.spec import ContainerSpec
 from sandbox.tools import find_versions
 from worker.clock import SystemClock
 from worker.errors import ConfigError, SandpiperError, StoreError
-from worker.pages.site import PageSettings
+from worker.pages.http import PageSettings
 from worker.queue.leases import Leases
 from worker.sessions import table
 from worker.sessions.objects import Addressing

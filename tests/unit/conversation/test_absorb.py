@@ -4,7 +4,7 @@ import pytest
 
 from tests.contexts import answered, call, called, context
 from worker.answer.parse import find_unavailable
-from worker.conversation.absorb import absorb_reply, halt_turn
+from worker.conversation.absorb import absorb_reply, close_calls, halt_turn
 from worker.conversation.context import CallCost
 from worker.conversation.decide import Ask
 from worker.conversation.limits import Spending, find_budget
@@ -17,7 +17,6 @@ from worker.conversation.messages import (
     find_open_calls,
 )
 from worker.conversation.model import Reply, StopReason
-from worker.conversation.open_calls import close_calls
 from worker.settings.runs import LoopSettings
 
 PLAIN = Reply(

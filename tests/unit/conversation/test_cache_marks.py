@@ -2,8 +2,8 @@
 
 import pytest
 
-from worker.conversation.cache_marks import LIFETIME, MarkPlan, plan_marks
 from worker.conversation.context import CacheMark
+from worker.conversation.model import LIFETIME, MarkPlan, plan_marks
 
 PLANS: list[tuple[str, int, bool, tuple[int, ...], CacheMark]] = [
     ("the first request", 1, False, (0,), CacheMark(0, 0.0, 0)),

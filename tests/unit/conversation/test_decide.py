@@ -3,10 +3,12 @@ from dataclasses import replace
 import pytest
 
 from tests.contexts import answered, call, called, context
+from worker.conversation.absorb import absorb_reply
 from worker.conversation.context import Outcome, Status
-from worker.conversation.decide import Act, Ask, Next, Stop, decide, record_request
+from worker.conversation.decide import Act, Ask, Next, Stop, decide
 from worker.conversation.limits import Limits, Spending, TurnUsage, find_budget
-from worker.conversation.messages import Assistant, ToolResult, User
+from worker.conversation.messages import Assistant, ToolResult, Usage, User
+from worker.conversation.model import Reply, StopReason
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 EVENT = User("event")
@@ -146,10 +148,15 @@ def test_text_of_an_earlier_turn_is_no_fallback_of_this_one() -> None:
 
 
 def test_a_request_counts_and_remembers_that_it_was_final() -> None:
-    after = record_request(spent(), Ask(soft=(near("cost", 0.8, 1),)), 7)
+    reply = Reply("hm", (), "", StopReason.END, Usage(7), None)
+    asked = absorb_reply(
+        context(EVENT, turn_usage=spent()), Ask(soft=(near("cost", 0.8, 1),)), reply, "a/m", ""
+    )
+    after = asked.turn_usage
     assert not after.final
     assert (after.iterations, after.context_tokens) == (1, 7)
-    assert record_request(after, Ask(final=("cost",)), 7).final == {"cost"}
+    again = absorb_reply(asked.add(EVENT), Ask(final=("cost",)), reply, "a/m", "")
+    assert again.turn_usage.final == {"cost"}
 
 
 KEPT: list[tuple[str, TurnUsage, tuple[Spending, ...]]] = [

@@ -8,10 +8,7 @@ from worker.conversation.tiers import (
     TierChoice,
     TierModel,
     TierRules,
-    choose_on_request,
     costs_like_deep,
-    explain_no_switch,
-    find_upgrade,
     resolve_tier,
 )
 from worker.sessions.projects import dump_preference, load_preference
@@ -94,20 +91,20 @@ def test_the_merge_requests_model_of_a_tier_goes_before_the_projects() -> None:
 )
 def test_a_signal_raises_and_never_lowers(tier: str, signal: Signal, raised: str | None) -> None:
     served = RULES.models[tier]
-    found = find_upgrade(RULES, TierChoice(tier, served.model, served.reasoning), signal, 3)
+    found = RULES.find_upgrade(TierChoice(tier, served.model, served.reasoning), signal, 3)
     assert (found.tier if found else None) == raised
     assert found is None or found.raised_in == 3
 
 
 def test_only_the_signals_that_are_configured_raise() -> None:
     rules = TierRules(RULES.models, RULES.default, upgrade=frozenset({Signal.UNCLEAR}))
-    assert find_upgrade(rules, TierChoice("balanced", "a/small"), Signal.CODE, 0) is None
+    assert rules.find_upgrade(TierChoice("balanced", "a/small"), Signal.CODE, 0) is None
 
 
 def test_a_tier_with_the_same_model_and_level_is_passed_over() -> None:
     rules = TierRules({"balanced": SMALL, "smart": SMALL, "deep": BIG}, SMALL, upgrade=EVERY)
     choice = TierChoice("balanced", SMALL.model, SMALL.reasoning)
-    found = find_upgrade(rules, choice, Signal.UNCLEAR, 0)
+    found = rules.find_upgrade(choice, Signal.UNCLEAR, 0)
     assert found is not None
     assert found.tier == "deep"
 
@@ -122,16 +119,16 @@ def test_a_tier_with_the_same_model_and_level_is_passed_over() -> None:
     ],
 )
 def test_when_a_model_is_not_changed(choice: TierChoice, left: float, why: str) -> None:
-    said = explain_no_switch(choice, 2, left)
+    said = choice.explain_no_switch(2, left)
     assert why in said
     assert bool(why) == bool(said)
 
 
 def test_the_model_asks_for_a_higher_tier_only() -> None:
     choice = TierChoice("smart", "a/middle", "high")
-    assert isinstance(choose_on_request(RULES, choice, "deep", 0), TierChoice)
-    assert "never lowered" in str(choose_on_request(RULES, choice, "balanced", 0))
-    assert "there are: balanced" in str(choose_on_request(RULES, choice, "huge", 0))
+    assert isinstance(RULES.choose_on_request(choice, "deep", 0), TierChoice)
+    assert "never lowered" in str(RULES.choose_on_request(choice, "balanced", 0))
+    assert "there are: balanced" in str(RULES.choose_on_request(choice, "huge", 0))
 
 
 RAISED = TierChoice("deep", BIG.model, BIG.reasoning, "raised: unclear", raised_in=0)

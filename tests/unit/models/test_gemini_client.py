@@ -130,7 +130,7 @@ def test_an_answer_in_parts_is_asked_for_with_the_same_request() -> None:
     asked, transport = model(
         fails(200, answer(text("so "), reason="CONTINUATION", continuationToken="t1", usage=usage)),
         fails(
-            200, answer(text("far "), reason="CONTINUATION", continuationToken="t2", usage=usage)
+            200, answer(text("far "), reason="CONTINUATION", continuationToken="t²", usage=usage)
         ),
         fails(200, answer(text("so good"), call(), usage=usage)),
     )
@@ -139,7 +139,9 @@ def test_an_answer_in_parts_is_asked_for_with_the_same_request() -> None:
 
     assert (reply.text, reply.stop) == ("so far so good", StopReason.TOOL_CALLS)
     assert (reply.usage.input, reply.usage.output) == (100, 33)
-    assert [body.pop("continuationToken", None) for body in bodies] == [None, "t1", "t2"]
+    assert [body.pop("continuationToken", None) for body in bodies] == [None, "t1", "t²"]
+    first, second = (request.content for request in transport.requests[:2])
+    assert second == first[:-1] + b',"continuationToken":"t1"}'
     assert bodies[0] == bodies[1] == bodies[2]
 
 

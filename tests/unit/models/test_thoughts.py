@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.models.thoughts import remove_thoughts
+from worker.models.written_forms import remove_thoughts
 
 ANSWER = "## Verdict\nflaky\n\n## Cause\nIt waits for the clock."
 DRAFT = "## Verdict\ncaused by this change\n\nNo, the clock."

@@ -9,7 +9,6 @@ from tests.fakes import HandClock
 from tests.simulators.anthropic import AnthropicSim
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
-from worker.conversation.cache_marks import plan_marks
 from worker.conversation.context import CacheMark
 from worker.conversation.messages import (
     Assistant,
@@ -20,7 +19,7 @@ from worker.conversation.messages import (
     WireForm,
     group_messages,
 )
-from worker.conversation.model import Reply, Request
+from worker.conversation.model import Reply, Request, plan_marks
 from worker.lab.script import Scripted, Step
 from worker.models import table
 from worker.models.client import HttpModel

@@ -27,7 +27,7 @@ from worker.models.table import PROVIDERS
 from worker.sessions.bucket import S3Store
 from worker.sources.web import WebReader
 from worker.telemetry.traces import open_exporter
-from worker.transport.certificates import explain_tls_failure, find_unusable_file
+from worker.transport.failures import explain_tls_failure, find_unusable_file
 from worker.webhook.id_tokens import fetch_keys
 from worker.wiring import load_settings
 

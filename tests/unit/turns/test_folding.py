@@ -10,8 +10,7 @@ from tests.contexts import call, context
 from tests.fakes import EchoToolbox, HandClock, MemorySandbox, says
 from worker.conversation import context_json
 from worker.conversation.context import CallCost, Context, Status
-from worker.conversation.fold_summary import TITLES
-from worker.conversation.folds import FoldKind
+from worker.conversation.folds import TITLES, FoldKind
 from worker.conversation.limits import Limits, TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolResult, Usage, User, WireForm
 from worker.conversation.model import HelperAnswer, Reply, Request

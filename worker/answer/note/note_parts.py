@@ -15,8 +15,6 @@ from worker.answer.proof import ReplyPart
 from worker.conversation.answer_text import find_fenced_lines
 from worker.conversation.context import Outcome, Status, Subject
 from worker.safety.markdown import write_code_block, write_code_line
-from worker.safety.neutralise import is_link_allowed, is_plain_url, neutralise, neutralise_line
-from worker.safety.code import write_code_block, write_code_line
 from worker.safety.neutralise import is_link_allowed, neutralise, neutralise_line
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible

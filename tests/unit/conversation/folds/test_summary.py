@@ -1,7 +1,7 @@
 import json
 
 from tests.contexts import call
-from worker.conversation.fold_summary import (
+from worker.conversation.folds import (
     MOST_BYTES,
     TITLES,
     check_summary,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.models.gemini_bodies import delay, error, quota
 from worker.models.base import Cause
-from worker.models.error_bodies import classify_google, is_google_error
+from worker.models.error_bodies import classify_anthropic, classify_google
 
 EXHAUSTED = "RESOURCE_EXHAUSTED"
 INVALID_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
@@ -96,17 +96,17 @@ def test_the_wait_is_the_one_of_the_body(
 
 
 @pytest.mark.parametrize(
-    ("body", "googles"),
+    ("body", "wait"),
     [
-        (error(429, "x", EXHAUSTED), True),
-        (b"[%s]" % error(429, "x", EXHAUSTED), True),
-        (b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}', False),
-        (b'{"error":{"status":429}}', False),
-        (b"<html>", False),
-        (b"[]", False),
+        (error(429, "x", EXHAUSTED, delay("7s")), 7.0),
+        (b"[%s]" % error(429, "x", EXHAUSTED, delay("7s")), 7.0),
+        (b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}', None),
+        (b'{"error":{"status":429,"details":[{"retryDelay":"7s"}]}}', None),
+        (b"<html>", None),
+        (b"[]", None),
     ],
 )
 def test_google_s_own_errors_are_told_from_those_of_a_model_behind_it(
-    body: bytes, googles: bool
+    body: bytes, wait: float | None
 ) -> None:
-    assert is_google_error(body) is googles
+    assert classify_anthropic(429, body).retry_after == wait

@@ -8,7 +8,7 @@ import pytest
 from worker.conversation.messages import ToolCall, Usage
 from worker.conversation.model import StopReason
 from worker.models.base import Decoded
-from worker.models.client import add_fields, join_answers
+from worker.models.client import join_answers
 
 A, B = ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}")
 
@@ -62,7 +62,3 @@ def test_empty_parts_leave_no_comma(first: str, rest: str) -> None:
     )
 
     assert json.loads(found.wire) == [*json.loads(first), *json.loads(rest)]
-
-
-def test_fields_are_put_at_the_end_of_a_body() -> None:
-    assert add_fields(b'{"a":1}', {"t": "é", "n": None}) == '{"a":1,"t":"é","n":null}'.encode()

@@ -7,7 +7,7 @@ import pytest
 from tests.linear import takes_linear_time
 from worker.conversation.answer_text import has_written_call, read_blocks
 from worker.conversation.messages import ToolSpec
-from worker.models.call_forms import read_written_calls
+from worker.models.written_forms import read_written_calls
 
 TEXT = {"type": "string"}
 TOOLS = (

@@ -1,7 +1,11 @@
-"""Reads tool calls in the text of an answer, in the form that a model was trained to write. Pure.
+"""Reads what a model writes in its text by its training: thoughts, and calls. Pure.
 
-They stand there if the server does not know that form. Nearly all are one of four kinds: a JSON
-object with the tool's name; the name, and then a JSON object; tags for the tool and for each
+A server that does not take thoughts out leaves them there, in the marks that the model was trained
+on. Where the template has opened them already, the answer begins in thoughts, and has only the mark
+at their end. What an answer quotes in a fence, in code within a line or in a list stays as it is.
+
+Calls stand there if the server does not know the model's form. Nearly all are one of four kinds: a
+JSON object with the tool's name; the name, and then a JSON object; tags for the tool and for each
 argument; or calls in Python. What stands around them are marks. Only calls of tools that were
 offered count, and only at the end of an answer.
 """
@@ -15,6 +19,109 @@ from typing import Any, NamedTuple
 from worker.conversation.messages import ToolSpec
 from worker.safety.untrusted import parse_json
 from worker.settings.runs import MOST_CALLS
+
+_TAG = r"(?:[a-z]{2,12}:)?(?:think(?:ing)?|thoughts?|reasoning|scratchpad)"
+_FORMS = {
+    "tag": (rf"<{_TAG}>", rf"</{_TAG}>"),
+    "bracket": (r"\[THINK\]", r"\[/THINK\]"),
+    "triangle": (r"◁think▷", r"◁/think▷"),
+    "token": (
+        r"<\|(?:START_THINKING|begin_of_thought)\|>",
+        r"<\|(?:END_THINKING|end_of_thought)\|>",
+    ),
+    "turn": (r"<\|channel>thought\b", r"<channel\|>"),
+    "channel": (
+        r"(?:<\|start\|>assistant)?<\|channel\|>analysis\b[^<\n]{0,80}<\|message\|>",
+        r"<\|end\|>",
+    ),
+}
+"""What begins thoughts, and what ends them."""
+
+_CLOSERS = {name: re.compile(closes, re.IGNORECASE) for name, (_, closes) in _FORMS.items()}
+_STRAY = "|".join(closes for name, (_, closes) in _FORMS.items() if name != "channel")
+_OPENERS = "|".join(f"(?P<{name}>{opens})" for name, (opens, _) in _FORMS.items())
+_OPENER = re.compile(_OPENERS, re.IGNORECASE)
+_CLOSER = re.compile(_STRAY, re.IGNORECASE)
+_NEXT = re.compile(
+    rf"(?P<fence>^[ \t]{{0,20}}(?:`{{3,}}|~{{3,}}))|(?P<code>`[^`\n]{{1,200}}`)"
+    rf"|{_OPENERS}|(?P<stray>{_STRAY})",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+_VERDICT = re.compile(r"^[ \t#*_]{0,12}verdict\b", re.IGNORECASE | re.MULTILINE)
+"""An answer with sections begins with this one: what stands before it is none of the answer."""
+
+_ITEM = re.compile(r"[ \t]{0,20}(?:[-+*>|]|\d{1,3}[.)])|[ \t]{1,20}$")
+_CALL = re.compile(
+    r"^(?:(?:`{3,}|~{3,})tool_call|<(?:tool_call|function)|\[TOOL_CALLS\]|<｜|<\|tool)",
+    re.MULTILINE,
+)
+"""A call that a model makes without ending its thoughts."""
+
+_FRAME = (
+    r"(?:(?:<\|start\|>assistant)?<\|channel\|>final\b[^<\n]{0,80}<\|message\|>|<\|return\|>"
+    r"|<\|end\|>|<\|(?:START|END)_(?:RESPONSE|TEXT)\|>|<\|(?:begin|end)_of_solution\|>"
+    r"|</?answer>)"
+)
+_FRAMED = re.compile(rf"\s*{_FRAME}|{_FRAME}\s*\Z")
+"""What stands around the answer itself."""
+
+_BARE = ("analysis", "assistantfinal")
+"""What is left of channels if the server leaves out their marks."""
+
+
+def remove_thoughts(text: str) -> str:
+    """Return an answer without its thoughts; a text without any comes back as it is."""
+    if text.startswith(_BARE[0]) and _BARE[1] in text:
+        return text.partition(_BARE[1])[2].strip()
+    if not (_OPENER.search(text) or _CLOSER.search(text) or text.startswith("<|")):
+        return text
+    left = _take_out(text)
+    while frame := _FRAMED.match(left):
+        left = left[frame.end() :]
+    if frame := _FRAMED.search(left, max(0, len(left) - 40)):
+        left = left[: frame.start()]
+    return left.strip()
+
+
+def _take_out(text: str) -> str:
+    verdict = max((found.start() for found in _VERDICT.finditer(text)), default=-1)
+    said: list[str] = []
+    at = start = 0
+    has_fences = True
+    while found := _NEXT.search(text, at):
+        at, form = found.end(), found.lastgroup
+        if form == "fence" and has_fences:
+            mark = found[0].strip()
+            fence_end = re.compile(rf"^[ \t]{{0,20}}{mark}[`~]{{0,20}}[ \t]{{0,20}}$", re.MULTILINE)
+            closed = fence_end.search(text, at)
+            has_fences = closed is not None
+            end = closed.end() if closed else 0
+            odd = _CLOSER.search(text, at, min(end, max(verdict, 0)))
+            if odd and not _OPENER.search(text, at, odd.start()):
+                # The answer begins after a mark without a beginning: thoughts leave the fence open.
+                said, at = [], odd.end()
+                start = at
+            else:
+                at = end or at
+        elif form == "stray" and (
+            found.end() < verdict or not _ITEM.match(_get_line_before(text, found, 0))
+        ):
+            said, start = [], at
+        elif form in _FORMS and not _get_line_before(text, found, start):
+            said.append(text[start : found.start()])
+            if closer := _CLOSERS[form].search(text, at):
+                at = start = closer.end()
+            else:
+                call = _CALL.search(text, at)
+                at = start = call.start() if call else len(text)
+    return "".join([*said, text[start:]])
+
+
+def _get_line_before(text: str, found: re.Match[str], start: int) -> str:
+    """Return what stands before a mark on its line, from `start` on."""
+    return text[max(start, text.rfind("\n", 0, found.start()) + 1) : found.start()]
+
 
 _MOST_STARTS, _MOST_PYTHON = 200, 4000
 
@@ -59,7 +166,7 @@ def read_written_calls(text: str, tools: Sequence[ToolSpec]) -> tuple[str, tuple
     """Return the text before the calls that end it, and the calls; the whole text and () if there
     are none, or if one cannot be read."""
     reader = _Reader(text, {tool.name: tool for tool in tools})
-    for start in reader.list_starts():
+    for start in reader.starts:
         if calls := reader.read(start):
             return text[:start].rstrip(), tuple(calls)
     return text, ()
@@ -72,15 +179,13 @@ class _Reader:
         self._text, self._tools = text, tools
         names = "|".join(map(re.escape, sorted(tools, key=len, reverse=True))) or "(?!)"
         self._name = re.compile(rf"(?:functions\.)?({names})(?!\w)")
-        self._start = re.compile(
+        start = re.compile(
             r"^[ \t]{0,20}(?=[<\[{]|`{3}|(?:(?:assistant)?commentary )?to=|call:|Action:"
             rf"|(?:functions\.|default_api\.|print\()?(?:{names})\b)|{_TOKENS}",
             re.MULTILINE,
         )
-
-    def list_starts(self) -> list[int]:
-        """Return where calls may begin, the first ones first."""
-        return [found.start() for found in self._start.finditer(self._text)][-_MOST_STARTS:]
+        self.starts = [found.start() for found in start.finditer(text)][-_MOST_STARTS:]
+        """Where calls may begin, the first ones first."""
 
     def read(self, at: int) -> list[WrittenCall]:
         """Return the calls from `at` to the end of the text, [] if that is anything else."""
@@ -104,7 +209,11 @@ class _Reader:
         named = _TOOL.match(self._text, at) or self._name.match(self._text, at)
         if named is None:
             value, at = self._read_json(at)
-            return self._read_objects(value), at
+            if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
+                value = value["tool_calls"]
+            listed = value if isinstance(value, list) else [value]
+            calls = [self._read_object(each) for each in listed]
+            return [call for call in calls if call] if all(calls) else [], at
         name, at = named[1].removeprefix("functions."), named.end()
         value, end = self._read_json(self._skip_marks(at))
         if not isinstance(value, dict) and (named.re is _TOOL or _ARGUMENT.match(self._text, at)):
@@ -121,15 +230,6 @@ class _Reader:
             return json.JSONDecoder().raw_decode(self._text, at)
         except (ValueError, RecursionError):
             return None, at
-
-    def _read_objects(self, value: Any) -> list[WrittenCall]:
-        """Return the calls in a JSON value, [] if it holds anything else."""
-        if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
-            value = value["tool_calls"]
-        calls = [
-            self._read_object(each) for each in (value if isinstance(value, list) else [value])
-        ]
-        return [call for call in calls if call] if all(calls) else []
 
     def _read_object(self, value: Any) -> WrittenCall | None:
         inner = value.get("function") if isinstance(value, dict) else None

@@ -264,7 +264,7 @@ def test_no_room_imports_itself_through_others() -> None:
         ("worker/turns/turn.py", "from worker.gitlab.write import writer"),
         ("worker/turns/turn.py", "from worker.wiring import stores"),
         ("worker/telemetry/planted.py", "from worker.models import client"),
-        ("worker/wiring/receiver.py", "from worker.lab import story"),
+        ("worker/wiring/process.py", "from worker.lab import story"),
         ("worker/cli/serve.py", "from worker.lab import story"),
         ("worker/lab/planted.py", "from worker.sources import reader"),
         ("sandbox/planted.py", "from worker.errors import SandpiperError"),

@@ -12,12 +12,12 @@ FILE = {"worker": 400, "sandbox": 400, "tests": 500}
 FUNCTION = 60
 
 MOST: dict[str, float] = {
-    "files": 410,
-    "lines": 84_200,
-    "public functions and classes": 2_180,
-    "Protocols": 22,
-    "private helpers used once in 1,000 lines": 20,
-    "modules with one importer": 97,
+    "files": 365,
+    "lines": 79_100,
+    "public functions and classes": 1_770,
+    "Protocols": 20,
+    "private helpers used once in 1,000 lines": 12.0,
+    "modules with one importer": 81,
 }
 """What the house may weigh. Who makes it lighter lowers the figure; who must raise one says why."""
 
@@ -25,7 +25,6 @@ ALONE = {
     "worker/cli/": "a command is loaded by its name",
     "sandbox/image/": "programs of the image",
     "worker/doctor/table.py": "the table of checks",
-    "worker/gitlab/write/checked.py": "the last check of every text that is posted",
 }
 """Where small files may stand alone that nobody or one other file imports, and why."""
 

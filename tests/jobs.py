@@ -29,7 +29,7 @@ from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import FolderStore
 from worker.settings.playbook import Playbook, Workflow
 from worker.tools.source import Toolbox
-from worker.turns.day_budget import Budget
+from worker.turns.day_budget import DayBudget
 from worker.turns.parts import (
     Attempt,
     Deps,
@@ -171,7 +171,7 @@ class Job:
                 self.store,
                 NoKnownFailures(),
                 self.store.recent_turns,
-                Budget(self.store.records, self.clock, 0.0),
+                DayBudget(self.store.records, self.clock, 0.0),
             ),
             Queue(Journal(self.store.records, self.leases, self.clock), self.leases, "worker-1"),
         )

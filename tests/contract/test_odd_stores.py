@@ -16,7 +16,7 @@ from worker.queue.leases import Leases, Registration
 from worker.sessions.bucket import S3Store
 from worker.sessions.checked import SECOND_LOOK
 from worker.sessions.store import Claim
-from worker.turns.day_budget import Budget
+from worker.turns.day_budget import DayBudget
 
 pytestmark = pytest.mark.attack("odd answers")
 
@@ -116,7 +116,7 @@ def test_neither_a_worker_nor_its_claim_nor_the_day_is_given_up_for_an_odd_answe
 ) -> None:
     ours = Registration("w1", between.store.records, between.clock)
     between.store.claim_turn(KEY, 0, Claim("w1/1", "t", 1e12), 0.0)
-    kept = Budget(between.store.records, between.clock, 1.0)
+    kept = DayBudget(between.store.records, between.clock, 1.0)
     kept.add_cost(7, "abcd", 0, 5.0)
     with between.gateway.answering(kind):
         assert isinstance(attempt(ours.send_heartbeat), StoreError)

@@ -19,7 +19,7 @@ from worker.sessions.folder import FolderStore
 from worker.sessions.projects import MemoryPart
 from worker.sessions.store import Claim
 from worker.sessions.table import guard_store
-from worker.turns.day_budget import Budget
+from worker.turns.day_budget import DayBudget
 from worker.turns.parts import Deps, Finished
 from worker.verdict import known, project_memory
 from worker.verdict.jobs import Survey
@@ -44,7 +44,7 @@ class Kept:
 
     def deps(self) -> Deps:
         store, clock = self.store, self.at.clock
-        budget = Budget(store.records, clock, 100.0)
+        budget = DayBudget(store.records, clock, 100.0)
         return self.at.build_deps(
             known_failures=store.known_failures, recent=store.recent_turns, budget=budget
         )

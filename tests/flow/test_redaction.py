@@ -15,7 +15,7 @@ import pytest
 
 from tests.attacks.redaction.documents import TOKENS
 from tests.flow.product import Process, Product, product
-from worker.lab.gitlab.state import Commit, DiffFile, Status
+from worker.lab.gitlab.state import Commit, CommitStatus, DiffFile
 from worker.lab.script import Asked, Call, Say, Scripted
 
 pytestmark = [pytest.mark.usefixtures("bubblewrap"), pytest.mark.attack("redaction")]
@@ -108,7 +108,7 @@ def plant_tokens(made: Product) -> None:
     sim.comment(mr, made.scene.author, TEXT)
     project = mr.source_project
     project.statuses[mr.sha] = [
-        Status(
+        CommitStatus(
             f"ci/{token}",
             "failed",
             sim.advance_clock(),

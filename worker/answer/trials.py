@@ -36,7 +36,7 @@ MAX_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Checkout:
     """Where changed files are in the sandbox: the paths of the `files`, and the repository's folder
     `root`, "" if they stand alone."""
 
@@ -45,7 +45,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CheckRun:
     """A check and its exit status."""
 
     command: str
@@ -60,7 +60,7 @@ class Trial:
     answer was in place, `is_foreign` that the failed jobs' logs name no program of these checks.
     """
 
-    runs: tuple[Run, ...] = ()
+    runs: tuple[CheckRun, ...] = ()
     alone: bool = True
     is_foreign: bool = False
 
@@ -82,13 +82,13 @@ _ANYTHING = re.compile(r"|.*\..*|(?:ba)?sh|node|perl|python[\d.]*|ruby")
 _LONGEST = 1000
 
 
-def find_trial(context: Context, changed: float, place: Place, own: Collection[str]) -> Trial:
+def find_trial(context: Context, changed: float, place: Checkout, own: Collection[str]) -> Trial:
     """Return the newest checks of the turn that ran over the files of `place` after they were
     `changed` (epoch seconds). `own` are commands that the project's jobs run.
 
     Commands that may have ended earlier are left out.
     """
-    found: list[Run] = []
+    found: list[CheckRun] = []
     commands = [*_list_commands(context)]
     written = (file for each in commands for file in list_written_files(each.script))
     made = frozenset(map(basename, written))
@@ -99,7 +99,7 @@ def find_trial(context: Context, changed: float, place: Place, own: Collection[s
         checks = find_checks(
             each.script, each.exit_code, place, own, makes_change=not later, made=made
         )
-        found += [Run(check, each.exit_code or 0) for check in checks]
+        found += [CheckRun(check, each.exit_code or 0) for check in checks]
     return Trial(tuple(found[-MAX_RUNS:]))
 
 
@@ -110,7 +110,7 @@ def find_restored_until(context: Context, own: Collection[str]) -> float:
     if not context.turn or first is None:
         return 0.0
     # In whatever folder: a script that does nothing but checks.
-    steps = _read_steps(split_script(first.script), Place("", ())) or ()
+    steps = _read_steps(split_script(first.script), Checkout("", ())) or ()
     only_checks = bool(steps) and all(
         step.words[:1] in (("cd",), ("set",)) or list_arguments(step.words, own) is not None
         for step in steps
@@ -214,7 +214,7 @@ class _Step:
 def find_checks(
     script: str,
     exit_code: int | None,
-    place: Place,
+    place: Checkout,
     own: Collection[str],
     *,
     makes_change: bool,
@@ -246,7 +246,7 @@ def find_checks(
 # ------------------------------------------------------------------------------------------- steps
 
 
-def _read_steps(lists: Sequence[CommandList], place: Place) -> list[_Step] | None:
+def _read_steps(lists: Sequence[CommandList], place: Checkout) -> list[_Step] | None:
     """Return the commands in order; None if some may not run as they are written."""
     steps: list[_Step] = []
     folder, stops, joined = HOME, False, False
@@ -287,7 +287,7 @@ def _read_words(text: str) -> tuple[str, ...] | None:
 
 
 def _change_folder(
-    folder: str, words: tuple[str, ...], of: CommandList, at: int, place: Place
+    folder: str, words: tuple[str, ...], of: CommandList, at: int, place: Checkout
 ) -> str:
     """Return the folder after a command; "" if it is not known."""
     if words[:1] not in (("cd",), ("pushd",), ("popd",)):
@@ -311,7 +311,7 @@ def _resolve(path: str, folder: str) -> str:
     return normpath(f"{folder}/{path}") if folder else ""
 
 
-def _exists(folder: str, place: Place) -> bool:
+def _exists(folder: str, place: Checkout) -> bool:
     return bool(folder) and any(_is_within(file, folder) for file in place.files)
 
 
@@ -322,7 +322,7 @@ def _is_within(path: str, folder: str) -> bool:
 # ------------------------------------------------------------------------------------------ checks
 
 
-def _is_run_over(step: _Step, place: Place, own: Collection[str], made: Collection[str]) -> bool:
+def _is_run_over(step: _Step, place: Checkout, own: Collection[str], made: Collection[str]) -> bool:
     """Whether the command is a check that reads the changed files."""
     if re.search(r"[()]", _QUOTED.sub("", step.text)):
         return False
@@ -339,7 +339,7 @@ def _is_run_over(step: _Step, place: Place, own: Collection[str], made: Collecti
     return any(_is_within(path, root) for path in paths or [folder] if path)
 
 
-def _is_given(step: _Step, place: Place, made: Collection[str]) -> bool:
+def _is_given(step: _Step, place: Checkout, made: Collection[str]) -> bool:
     """Whether the command runs, or looks at, the changed files; or a script of the repository that
     is given one of them; or the repository's tests."""
     given = read_given(step.words)
@@ -357,7 +357,7 @@ def _is_given(step: _Step, place: Place, made: Collection[str]) -> bool:
 
 
 def _has_status(
-    step: _Step, passed: bool, lists: Sequence[CommandList], steps: Sequence[_Step], place: Place
+    step: _Step, passed: bool, lists: Sequence[CommandList], steps: Sequence[_Step], place: Checkout
 ) -> bool:
     """Whether the script's exit status is that of the command."""
     of = lists[step.of]
@@ -371,7 +371,7 @@ def _has_status(
     return ends and all(_cannot_end(each, step, place) for each in steps[: steps.index(step)])
 
 
-def _cannot_end(before: _Step, step: _Step, place: Place) -> bool:
+def _cannot_end(before: _Step, step: _Step, place: Checkout) -> bool:
     """Whether a command before the failed one cannot be the one that has ended the script."""
     word, *rest = before.words or ("",)
     if not step.stops and before.of != step.of:

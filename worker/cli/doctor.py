@@ -25,12 +25,12 @@ from worker.doctor.base import (
     LIMIT,
     Candidate,
     Check,
+    CheckLine,
+    CheckStatus,
     Installation,
     Lazy,
-    Line,
     ModelList,
     Report,
-    Status,
     report_failed,
     report_unchecked,
     run_checks,
@@ -43,10 +43,10 @@ from worker.safety.redact import Redactor
 from worker.settings import Settings
 
 _MARKS = {
-    Status.GOOD: ("✓", "green"),
-    Status.WARNING: ("!", "yellow"),
-    Status.FAILED: ("✗", "red"),
-    Status.UNCHECKED: ("–", "dim"),
+    CheckStatus.GOOD: ("✓", "green"),
+    CheckStatus.WARNING: ("!", "yellow"),
+    CheckStatus.FAILED: ("✗", "red"),
+    CheckStatus.UNCHECKED: ("–", "dim"),
 }
 _NAMES = click.Choice([check.name for check in CHECKS])
 _COLUMN = 16
@@ -134,7 +134,7 @@ def _run_checks(
     url: str,
     fix: bool,
     checks: Sequence[Check],
-    tell: Callable[[Check, Line], None],
+    tell: Callable[[Check, CheckLine], None],
 ) -> Report:
     try:
         file = settings_module.find_file(config)
@@ -249,7 +249,7 @@ class _Teller:
         self._width = get_width() or _ENDLESS
         self._group = ""
 
-    def __call__(self, check: Check, line: Line) -> None:
+    def __call__(self, check: Check, line: CheckLine) -> None:
         if check.group != self._group:
             self._group = check.group
             self._console.print(Text(check.group, style="bold"))
@@ -274,10 +274,10 @@ class _Teller:
 def _format_summary(report: Report) -> str:
     count = {status: sum(line.status is status for _, line in report.lines) for status in _MARKS}
     words = {
-        Status.GOOD: "well",
-        Status.WARNING: "warned of",
-        Status.FAILED: "failed",
-        Status.UNCHECKED: "not checked",
+        CheckStatus.GOOD: "well",
+        CheckStatus.WARNING: "warned of",
+        CheckStatus.FAILED: "failed",
+        CheckStatus.UNCHECKED: "not checked",
     }
     counts = [f"{count[status]} {word}" for status, word in words.items() if count[status]]
     return ", ".join(counts)

@@ -19,7 +19,7 @@ from worker.conversation.limits import (
     find_reached_limits,
 )
 from worker.conversation.messages import Assistant, Message, ToolCall, ToolResult, find_open_calls
-from worker.conversation.model_switch import Raise, find_raise
+from worker.conversation.model_switch import Escalate, find_escalation
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Stop:
     outcome: Outcome
 
 
-Next = Ask | Act | Fold | Raise | Stop
+Next = Ask | Act | Fold | Escalate | Stop
 
 
 def decide(context: Context, limits: Limits, now: float) -> Next:
@@ -89,8 +89,8 @@ def decide(context: Context, limits: Limits, now: float) -> Next:
 
 def _ask(context: Context, limits: Limits, now: float) -> Next:
     spent = context.turn_usage
-    if raised := find_raise(context, limits):
-        return raised
+    if escalation := find_escalation(context, limits):
+        return escalation
     if fold := choose_fold(context, limits, now):
         return fold
     # If the last iteration held only calls, a single extra request makes up for it. Few runs need

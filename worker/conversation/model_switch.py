@@ -28,7 +28,7 @@ _MOST_MALFORMED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Raise:
+class Escalate:
     """Another model goes on with the turn: a stronger one, that of `choice`, because of `signal`;
     or if the reply's own model is not to go on, for `reason`, that of the session."""
 
@@ -37,14 +37,14 @@ class Raise:
     reason: str = ""
 
 
-def find_raise(context: Context, limits: Limits) -> Raise | None:
+def find_escalation(context: Context, limits: Limits) -> Escalate | None:
     """Return the change of model that the transcript calls for before the next request, or None.
 
     A reply's own model gets one request: whatever its answer was, it was not the end.
     """
     if context.reply_model:
         is_asked = context.turn_usage.iterations > 0
-        return Raise(reason=_explain_more_needed(context)) if is_asked else None
+        return Escalate(reason=_explain_more_needed(context)) if is_asked else None
     if context.tier is None or _explain_no_raise(context, limits):
         return None
     spent, signals = context.turn_usage, list[Signal]()
@@ -56,7 +56,7 @@ def find_raise(context: Context, limits: Limits) -> Raise | None:
         signals.append(Signal.CODE)
     for signal in signals:
         if choice := limits.tier_rules.find_upgrade(context.tier, signal, context.turn):
-            return Raise(choice, signal)
+            return Escalate(choice, signal)
     return None
 
 
@@ -144,20 +144,20 @@ def make_set_tier_spec(rules: TierRules) -> ToolSpec:
     )
 
 
-def raise_for_answer(context: Context, limits: Limits, signal: Signal) -> Context | None:
+def escalate_for_answer(context: Context, limits: Limits, signal: Signal) -> Context | None:
     """Return the context in which a stronger model goes on after an answer, or None."""
     if context.tier is None or _explain_no_raise(context, limits):
         return None
     choice = limits.tier_rules.find_upgrade(context.tier, signal, context.turn)
-    return hand_over(context, Raise(choice, signal)) if choice else None
+    return hand_over(context, Escalate(choice, signal)) if choice else None
 
 
-def hand_over(context: Context, raised: Raise) -> Context:
-    """Return the context in which the model of `raised` goes on, which is told so, and why."""
-    if raised.choice and raised.signal:
-        told = User(prompts.tell_takeover(raised.signal))
-        return _switch_tier(context, raised.choice).add(told)
-    return leave_reply_model(context, raised.reason)
+def hand_over(context: Context, escalation: Escalate) -> Context:
+    """Return the context in which the model of `escalation` goes on, which is told so, and why."""
+    if escalation.choice and escalation.signal:
+        told = User(prompts.tell_takeover(escalation.signal))
+        return _switch_tier(context, escalation.choice).add(told)
+    return leave_reply_model(context, escalation.reason)
 
 
 def leave_reply_model(context: Context, reason: str, gave_way: str = "") -> Context:

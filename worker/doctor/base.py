@@ -27,7 +27,7 @@ LIMIT = 20.0
 T = TypeVar("T")
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """The status of a line. Only FAILED makes the doctor fail."""
 
     GOOD = "ok"
@@ -37,11 +37,11 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CheckLine:
     """The result of a check: what was found, and what to do about it ("" for nothing)."""
 
     name: str
-    status: Status
+    status: CheckStatus
     finding: str
     advice: str = ""
 
@@ -50,24 +50,24 @@ class Unchecked(SandpiperError):
     """A check cannot run because something that it needs is missing; the message says what."""
 
 
-def report_good(name: str, finding: str) -> Line:
+def report_good(name: str, finding: str) -> CheckLine:
     """Make a line for something that works."""
-    return Line(name, Status.GOOD, finding)
+    return CheckLine(name, CheckStatus.GOOD, finding)
 
 
-def report_warning(name: str, finding: str, advice: str) -> Line:
+def report_warning(name: str, finding: str, advice: str) -> CheckLine:
     """Make a line for something that works, but not as it should or not for long."""
-    return Line(name, Status.WARNING, finding, advice)
+    return CheckLine(name, CheckStatus.WARNING, finding, advice)
 
 
-def report_failed(name: str, finding: str, advice: str = "") -> Line:
+def report_failed(name: str, finding: str, advice: str = "") -> CheckLine:
     """Make a line for a failure. `finding` may include the advice, as error messages do."""
-    return Line(name, Status.FAILED, finding, advice)
+    return CheckLine(name, CheckStatus.FAILED, finding, advice)
 
 
-def report_unchecked(name: str, reason: str, advice: str = "") -> Line:
+def report_unchecked(name: str, reason: str, advice: str = "") -> CheckLine:
     """Make a line for something that could not be checked."""
-    return Line(name, Status.UNCHECKED, reason, advice)
+    return CheckLine(name, CheckStatus.UNCHECKED, reason, advice)
 
 
 class Lazy(Generic[T]):
@@ -178,20 +178,20 @@ class Check:
 
     name: str
     group: str
-    run: Callable[[Installation], Iterable[Line]]
+    run: Callable[[Installation], Iterable[CheckLine]]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """The results. With `has_hung`, a check still runs, and its thread keeps the process alive."""
 
-    lines: Sequence[tuple[Check, Line]]
+    lines: Sequence[tuple[Check, CheckLine]]
     has_hung: bool
 
     @property
     def ok(self) -> bool:
         """Whether no check has failed."""
-        return all(line.status is not Status.FAILED for _, line in self.lines)
+        return all(line.status is not CheckStatus.FAILED for _, line in self.lines)
 
 
 def run_checks(
@@ -199,7 +199,7 @@ def run_checks(
     checks: Sequence[Check],
     redact: Callable[[str], str],
     limit: float = LIMIT,
-    tell: Callable[[Check, Line], None] = lambda check, line: None,
+    tell: Callable[[Check, CheckLine], None] = lambda check, line: None,
 ) -> Report:
     """Run all checks in parallel, each for at most `limit` seconds.
 
@@ -209,7 +209,7 @@ def run_checks(
     pool = ThreadPoolExecutor(max(1, len(checks)), thread_name_prefix="doctor")
     running = [(check, pool.submit(_run, check, installation)) for check in checks]
     until = time.monotonic() + limit
-    lines: list[tuple[Check, Line]] = []
+    lines: list[tuple[Check, CheckLine]] = []
     for check, future in running:
         wait([future], max(0.0, until - time.monotonic()))
         for line in _list_lines(check, future, limit):
@@ -220,7 +220,7 @@ def run_checks(
     return Report(lines, any(not future.done() for _, future in running))
 
 
-def _run(check: Check, installation: Installation) -> list[Line]:
+def _run(check: Check, installation: Installation) -> list[CheckLine]:
     try:
         return list(check.run(installation))
     except Unchecked as error:
@@ -229,7 +229,9 @@ def _run(check: Check, installation: Installation) -> list[Line]:
         return [report_failed(check.name, str(error))]
 
 
-def _list_lines(check: Check, future: "Future[list[Line]]", limit: float) -> Iterator[Line]:
+def _list_lines(
+    check: Check, future: "Future[list[CheckLine]]", limit: float
+) -> Iterator[CheckLine]:
     if not future.done():
         advice = "see whether what it asks is up, and reachable from here"
         yield report_failed(check.name, f"no answer within {limit:g} s", advice)

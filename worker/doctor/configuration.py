@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import urlsplit
 
 from worker import DISTRIBUTION
-from worker.doctor.base import Installation, Line, report_failed, report_good, report_warning
+from worker.doctor.base import CheckLine, Installation, report_failed, report_good, report_warning
 from worker.doctor.idle_settings import list_idle_settings
 from worker.doctor.shadows import HOME, NAMES, find_shadows
 from worker.errors import ConfigError
@@ -19,7 +19,7 @@ _FIELDS = "see CONTRIBUTING.md, Adding a workflow, for what its file may say"
 _PACKAGES = (DISTRIBUTION, "celery", "httpx", "python-gitlab", "docker", "boto3")
 
 
-def check_settings(installation: Installation) -> Iterator[Line]:
+def check_settings(installation: Installation) -> Iterator[CheckLine]:
     """Name the loaded file, and check values that are valid but make no sense."""
     where = (
         str(installation.file) if installation.file else "no file: the defaults and the environment"
@@ -34,7 +34,7 @@ def check_settings(installation: Installation) -> Iterator[Line]:
         yield report_warning("pages.url", why, advice)
 
 
-def check_idle_settings(installation: Installation) -> Iterator[Line]:
+def check_idle_settings(installation: Installation) -> Iterator[CheckLine]:
     """Name what is set, or said by a workflow, and has no effect as other settings stand."""
     flows = playbook.load(installation.settings.workflows)
     found = list_idle_settings(installation.settings, flows)
@@ -44,13 +44,13 @@ def check_idle_settings(installation: Installation) -> Iterator[Line]:
         yield report_good("effect", "whatever is set has its effect")
 
 
-def _check_encryption(name: str, url: str, what: str) -> Iterator[Line]:
+def _check_encryption(name: str, url: str, what: str) -> Iterator[CheckLine]:
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         yield report_warning(name, f"{url} sends {what} unencrypted", f"use https:// for {name}")
 
 
-def _check_secret(secret: str, *, has_keys: bool) -> Iterator[Line]:
+def _check_secret(secret: str, *, has_keys: bool) -> Iterator[CheckLine]:
     name = "webhook secret"
     if secret and has_keys:
         finding = "GITLAB_WEBHOOK_SECRET is still taken for events of every project"
@@ -64,7 +64,7 @@ def _check_secret(secret: str, *, has_keys: bool) -> Iterator[Line]:
         yield report_warning(name, "it is short enough to be guessed", advice)
 
 
-def check_workflows(installation: Installation) -> Iterator[Line]:
+def check_workflows(installation: Installation) -> Iterator[CheckLine]:
     """Check that workflows parse, that failures and requests have one, and that tools exist."""
     try:
         loaded = playbook.load(installation.settings.workflows, installation.tools())
@@ -85,7 +85,7 @@ def check_workflows(installation: Installation) -> Iterator[Line]:
         yield report_good("workflows", names)
 
 
-def list_versions(installation: Installation) -> Iterator[Line]:
+def list_versions(installation: Installation) -> Iterator[CheckLine]:
     """List the versions of Python and of the main packages."""
     versions = [f"Python {platform.python_version()}"]
     for package in _PACKAGES:
@@ -97,7 +97,7 @@ def list_versions(installation: Installation) -> Iterator[Line]:
     yield report_good("versions", ", ".join(versions))
 
 
-def check_packages(installation: Installation) -> Iterator[Line]:
+def check_packages(installation: Installation) -> Iterator[CheckLine]:
     """Name other packages that are called `worker` or `sandbox`, as Sandpiper's are."""
     found = list(find_shadows(installation.import_path))
     for each in found:

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 
 from worker.doctor.base import (
+    CheckLine,
     Installation,
-    Line,
     Unchecked,
     report_failed,
     report_good,
@@ -32,7 +32,7 @@ _ANY_PROJECT = 1
 """Whose secret is tried; the event names no project."""
 
 
-def check_receiver(installation: Installation) -> Iterator[Line]:
+def check_receiver(installation: Installation) -> Iterator[CheckLine]:
     """Check that the receiver answers, is ready, and verifies signatures."""
     if not installation.url:
         raise Unchecked("give --url, the address at which GitLab reaches `sandpiper serve`")
@@ -53,7 +53,9 @@ def check_receiver(installation: Installation) -> Iterator[Line]:
         yield report_warning("receiver", finding, advice)
 
 
-def _check_signature(client: httpx.Client, installation: Installation, *, is_known: bool) -> Line:
+def _check_signature(
+    client: httpx.Client, installation: Installation, *, is_known: bool
+) -> CheckLine:
     """Check that only a signed event is accepted. With `is_known`, a health check has answered."""
     address, secret = PATH, installation.settings.gitlab.webhook_secret
     if keys := installation.settings.gitlab.webhook_keys:
@@ -114,7 +116,7 @@ def _make_headers(secret: str, body: bytes, now: float) -> dict[str, str]:
     }
 
 
-def check_sign_in(installation: Installation) -> Iterator[Line]:
+def check_sign_in(installation: Installation) -> Iterator[CheckLine]:
     """Check what `pages.sign_in` needs of GitLab, if it is set."""
     chosen = installation.settings.pages.sign_in
     if not chosen.group:
@@ -137,7 +139,7 @@ def check_sign_in(installation: Installation) -> Iterator[Line]:
         yield report_failed("sign-in", f"{url} does not say how people sign in: {why}", advice)
 
 
-def _check_issuer(client: httpx.Client, installation: Installation) -> Line:
+def _check_issuer(client: httpx.Client, installation: Installation) -> CheckLine:
     """Check that GitLab calls itself what we expect in its signatures."""
     gitlab = installation.settings.gitlab
     expected = (gitlab.ci_issuer or gitlab.url).rstrip("/")
@@ -151,7 +153,7 @@ def _check_issuer(client: httpx.Client, installation: Installation) -> Line:
     return report_good("sign-in", f"GitLab signs as {issuer}")
 
 
-def _check_application(client: httpx.Client, installation: Installation) -> Line:
+def _check_application(client: httpx.Client, installation: Installation) -> CheckLine:
     """Check that GitLab knows the application, by asking with a code that nobody has."""
     chosen, base = installation.settings.pages.sign_in, installation.settings.pages.url.rstrip("/")
     fields = {

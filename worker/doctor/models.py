@@ -10,8 +10,8 @@ from worker.conversation.messages import ToolSpec, User
 from worker.conversation.model import Request
 from worker.doctor.base import (
     Candidate,
+    CheckLine,
     Installation,
-    Line,
     ModelList,
     report_failed,
     report_good,
@@ -40,7 +40,7 @@ _NAMED = 5
 """The most models that a line names."""
 
 
-def check_models(installation: Installation) -> Iterator[Line]:
+def check_models(installation: Installation) -> Iterator[CheckLine]:
     """Check all configured models and their providers' lists, in parallel."""
     candidates, lists = installation.models(), installation.model_lists()
     with ThreadPoolExecutor(len(candidates) + len(lists) or 1) as pool:
@@ -51,7 +51,7 @@ def check_models(installation: Installation) -> Iterator[Line]:
             yield from comparison.result()
 
 
-def _check_model(installation: Installation, candidate: Candidate) -> Iterator[Line]:
+def _check_model(installation: Installation, candidate: Candidate) -> Iterator[CheckLine]:
     name = candidate.name + (f" at {candidate.level}" if candidate.level else "")
     deadline = installation.monotonic() + PATIENCE
     question, tools = (QUESTION, (TOOL,)) if candidate.calls_tools else (GREETING, ())
@@ -75,7 +75,7 @@ def _check_model(installation: Installation, candidate: Candidate) -> Iterator[L
     yield from _check_description(candidate)
 
 
-def _check_description(candidate: Candidate) -> Iterator[Line]:
+def _check_description(candidate: Candidate) -> Iterator[CheckLine]:
     """Check that the catalogue knows a model's window and price."""
     name, like = candidate.name, candidate.assumed_like
     advice = f"state them under models.catalogue.{name.partition('/')[2]}: input, output"
@@ -96,7 +96,7 @@ def _check_description(candidate: Candidate) -> Iterator[Line]:
         yield report_warning("price", finding, advice)
 
 
-def _compare_list(listed: ModelList, candidates: Sequence[Candidate]) -> list[Line]:
+def _compare_list(listed: ModelList, candidates: Sequence[Candidate]) -> list[CheckLine]:
     """Compare a provider's list with the configured models and with the catalogue."""
     provider = listed.provider
     try:

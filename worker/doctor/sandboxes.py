@@ -7,7 +7,7 @@ from typing import Any
 
 from sandbox.base import Sandbox, SandboxError
 from sandbox.spec import TERMINATION_LOG, parse_size
-from worker.doctor.base import Installation, Line, report_failed, report_good, report_warning
+from worker.doctor.base import CheckLine, Installation, report_failed, report_good, report_warning
 
 SESSION = "doctor"
 SECONDS = 8.0
@@ -72,7 +72,7 @@ _KUBELET = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", TERMINATION_LOG}
 """Files that the kubelet mounts: they belong to root, or are in a folder closed to commands."""
 
 
-def check_engine(installation: Installation) -> Iterator[Line]:
+def check_engine(installation: Installation) -> Iterator[CheckLine]:
     """Check that the engine or cluster answers; a Docker engine needs the configured runtime."""
     chosen = installation.settings.sandbox
     if chosen.driver == "bubblewrap":
@@ -93,7 +93,7 @@ def check_engine(installation: Installation) -> Iterator[Line]:
         yield report_failed("runtime", f"the engine has no runtime {chosen.runtime!r}", advice)
 
 
-def check_hardening(installation: Installation) -> Iterator[Line]:
+def check_hardening(installation: Installation) -> Iterator[CheckLine]:
     """Start a sandbox and check from inside that its hardening is in force."""
     try:
         sandbox = installation.driver().start(SESSION)
@@ -180,7 +180,7 @@ def _find_host_faults(installation: Installation, report: Mapping[str, Any]) -> 
             yield f"a path of the host is mounted at {where} ({kind}, {mode})"
 
 
-def _check_limits(installation: Installation, report: Mapping[str, Any]) -> Line:
+def _check_limits(installation: Installation, report: Mapping[str, Any]) -> CheckLine:
     chosen = installation.settings.sandbox
     if chosen.driver == "bubblewrap":
         missing = list(installation.missing_limits())

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from worker.doctor.base import (
+    CheckLine,
     Installation,
-    Line,
     Unchecked,
     report_failed,
     report_good,
@@ -34,7 +34,7 @@ _LITTLE, _NONE = 2 * _GIB, _GIB // 10
 _SIZE = 64
 
 
-def check_store(installation: Installation) -> Iterator[Line]:
+def check_store(installation: Installation) -> Iterator[CheckLine]:
     """Check that objects can be written, read, replaced conditionally, and removed."""
     try:
         store = installation.store()
@@ -65,7 +65,7 @@ def _read_back(records: Records) -> None:
             records.delete(name)
 
 
-def check_space(installation: Installation) -> Iterator[Line]:
+def check_space(installation: Installation) -> Iterator[CheckLine]:
     """Check that a folder's disk has room for sessions."""
     url = urlsplit(installation.settings.store)
     if url.scheme != "file":
@@ -83,7 +83,7 @@ def check_space(installation: Installation) -> Iterator[Line]:
         yield report_good("disk", finding)
 
 
-def check_store_clock(installation: Installation) -> Iterator[Line]:
+def check_store_clock(installation: Installation) -> Iterator[CheckLine]:
     """Check that S3's clock and ours agree: S3 refuses requests that are 15 minutes off."""
     if not installation.settings.store.startswith("s3://"):
         return
@@ -103,7 +103,7 @@ def check_store_clock(installation: Installation) -> Iterator[Line]:
 _NAMED = 5
 
 
-def check_broker(installation: Installation) -> Iterator[Line]:
+def check_broker(installation: Installation) -> Iterator[CheckLine]:
     """Check that the broker answers."""
     if _is_embedded(installation):
         yield report_good("broker", "embedded: `sandpiper serve` runs the jobs itself")
@@ -114,7 +114,7 @@ def check_broker(installation: Installation) -> Iterator[Line]:
         yield report_good("broker", f"{installation.settings.broker.partition('://')[0]} answers")
 
 
-def check_workers(installation: Installation) -> Iterator[Line]:
+def check_workers(installation: Installation) -> Iterator[CheckLine]:
     """Check that a worker answers through the broker."""
     if _is_embedded(installation):
         return

@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 
 from worker.doctor.base import (
+    CheckLine,
     Installation,
-    Line,
     Unchecked,
     report_failed,
     report_good,
@@ -28,7 +28,7 @@ _NOTICED = 30.0
 """Seconds of clock difference that are warned of."""
 
 
-def check_gitlab(installation: Installation) -> Iterator[Line]:
+def check_gitlab(installation: Installation) -> Iterator[CheckLine]:
     """Check that GitLab answers and is not too old."""
     connection, url = installation.gitlab.connection(), installation.settings.gitlab.url
     if not connection.version:
@@ -51,7 +51,7 @@ def _require_gitlab(installation: Installation) -> None:
         raise Unchecked("GitLab does not answer") from error
 
 
-def check_read_token(installation: Installation) -> Iterator[Line]:
+def check_read_token(installation: Installation) -> Iterator[CheckLine]:
     """Check that the token is valid, may read, and may not write."""
     name, client = "read token", installation.gitlab.read
     account = _get_account(installation, client)
@@ -72,7 +72,7 @@ def check_read_token(installation: Installation) -> Iterator[Line]:
         yield report_good(name, _describe_account(account))
 
 
-def check_write_token(installation: Installation) -> Iterator[Line]:
+def check_write_token(installation: Installation) -> Iterator[CheckLine]:
     """Check that the token is valid, may write notes, and is not a person's own."""
     name, client = "write token", installation.gitlab.write
     account = _get_account(installation, client)
@@ -106,7 +106,7 @@ def _get_account(installation: Installation, client: Client) -> Account:
     return installation.gitlab.reader() if client.role == "read" else installation.gitlab.writer()
 
 
-def _check_expiry(name: str, variable: str, account: Account, now: float) -> Iterator[Line]:
+def _check_expiry(name: str, variable: str, account: Account, now: float) -> Iterator[CheckLine]:
     if not account.expires:
         return
     try:
@@ -130,7 +130,7 @@ def _describe_account(account: Account) -> str:
     return f"@{account.username}{scopes}{until}"
 
 
-def check_gitlab_clock(installation: Installation) -> Iterator[Line]:
+def check_gitlab_clock(installation: Installation) -> Iterator[CheckLine]:
     """Check that GitLab's clock and ours agree, as signatures of webhooks and of S3 require."""
     _require_gitlab(installation)
     ahead = installation.gitlab.connection().ahead
@@ -139,7 +139,7 @@ def check_gitlab_clock(installation: Installation) -> Iterator[Line]:
     yield compare_clocks("clock", "GitLab", ahead)
 
 
-def compare_clocks(name: str, whose: str, ahead: float) -> Line:
+def compare_clocks(name: str, whose: str, ahead: float) -> CheckLine:
     """Make a line about the difference between two clocks; `ahead` is in seconds."""
     if abs(ahead) < _NOTICED:
         return report_good(name, f"within {max(1, round(abs(ahead)))} s of {whose}'s")
@@ -177,7 +177,7 @@ def _is_listed(project: Project, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(project.path.lower(), glob.lower()) for glob in globs)
 
 
-def check_projects(installation: Installation) -> Iterator[Line]:
+def check_projects(installation: Installation) -> Iterator[CheckLine]:
     """Check that the read token's user is a member of a project that `gitlab.projects` selects."""
     if not installation.gitlab.read.token:
         raise Unchecked("there is no read token")
@@ -219,7 +219,7 @@ def select_projects(installation: Installation, *, all_of_them: bool = False) ->
         yield project
 
 
-def check_role(installation: Installation) -> Iterator[Line]:
+def check_role(installation: Installation) -> Iterator[CheckLine]:
     """Check that the write token's user may comment on merge requests."""
     if not installation.gitlab.write.token:
         raise Unchecked("there is no write token")
@@ -250,7 +250,7 @@ def check_role(installation: Installation) -> Iterator[Line]:
         raise Unchecked("there is no project to look at")
 
 
-def check_read_role(installation: Installation) -> Iterator[Line]:
+def check_read_role(installation: Installation) -> Iterator[CheckLine]:
     """Check that the read token's user is a Reporter in each project, no less and no more."""
     _require_gitlab(installation)
     try:
@@ -294,7 +294,7 @@ def _get_level(client: Client, project: Project, user: int) -> int:
     return level if isinstance(level, int) else 0
 
 
-def check_internal_notes(installation: Installation) -> Iterator[Line]:
+def check_internal_notes(installation: Installation) -> Iterator[CheckLine]:
     """List projects whose notes are internal, because only members may see their job logs."""
     projects = [each for each in list_served(installation) if each.internal]
     if not projects:

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from worker.doctor.base import (
+    CheckLine,
     Installation,
-    Line,
     Unchecked,
     report_failed,
     report_good,
@@ -63,7 +63,7 @@ class _Results:
         self.wrong.setdefault((fatal, finding, advice), []).append(project)
 
 
-def check_webhooks(installation: Installation) -> Iterator[Line]:
+def check_webhooks(installation: Installation) -> Iterator[CheckLine]:
     """Check every served project's webhooks within the time limit; `fix` repairs them first."""
     if not installation.gitlab.setup.token:
         raise Unchecked("there is no write token, nor GITLAB_SETUP_TOKEN")
@@ -84,7 +84,7 @@ def check_webhooks(installation: Installation) -> Iterator[Line]:
     yield from _format_lines(installation, results, seen)
 
 
-def _format_lines(installation: Installation, results: _Results, seen: int) -> Iterator[Line]:
+def _format_lines(installation: Installation, results: _Results, seen: int) -> Iterator[CheckLine]:
     for what in results.fixed:
         yield report_good("webhook", what)
     for (fatal, finding, advice), projects in results.wrong.items():

@@ -222,7 +222,7 @@ def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Atte
     if at_work:
         raise Busy(f"session {at_work[0].session_id} is still at its first turn")
     for key in unfinished:
-        session.end_first_turn(key, name, deps, replace(run, gives_up=STOPPED))
+        session.end_first_turn(key, name, deps, replace(run, give_up_reason=STOPPED))
     removed = sum(session.forget_session(key, name, deps) for key in _list_sessions(comment, deps))
     project, iid = comment.trigger.project_id, comment.trigger.mr_iid
     removed += memory.forget_merge_request(project, iid, deps)

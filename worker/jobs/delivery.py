@@ -157,11 +157,13 @@ class _Delivery:
         self.ran = True
         log.info("trigger %s begins", self._name)
         note = UnfinishedNote(watch)
-        gives_up = f"{GIVEN_UP}{_describe_failed_runs(entry)}" if entry.has_to_give_up() else ""
+        give_up_reason = (
+            f"{GIVEN_UP}{_describe_failed_runs(entry)}" if entry.has_to_give_up() else ""
+        )
         run = Attempt(
             watch=note.watch,
-            gives_up=gives_up,
-            patient=entry.tries < PATIENT_TRIES,
+            give_up_reason=give_up_reason,
+            may_postpone=entry.tries < PATIENT_TRIES,
             is_last_look=entry.is_confirmed(self._now()),
         )
         try:
@@ -184,8 +186,8 @@ class _Delivery:
                     self._look_again(entry, f"{result.reason} ({doubts[0]})")
                     return
                 log.info("trigger %s skipped: %s", self._name, result.reason)
-            if run.gives_up:
-                self._park(entry, run.gives_up)
+            if run.give_up_reason:
+                self._park(entry, run.give_up_reason)
                 return
             self._journal.remove_trigger(self._trigger)
             self.outcome = _name_outcome(result)

@@ -23,7 +23,7 @@ _MOST_TEXT = 600
 
 
 @dataclass
-class Group:
+class Bucket:
     """Verdicts that are counted together. Shares leave out open verdicts."""
 
     name: str
@@ -77,15 +77,15 @@ def _name_week(day: str) -> str:
     return f"{year}-W{week:02}"
 
 
-def count_groups(days: Sequence[DayReport]) -> dict[str, list[Group]]:
+def count_groups(days: Sequence[DayReport]) -> dict[str, list[Bucket]]:
     """Return the groups of each cut, the largest first, weeks by date. "all" has one group."""
-    cuts: dict[str, list[Group]] = {}
+    cuts: dict[str, list[Bucket]] = {}
     for cut, key in _CUTS:
-        groups: dict[str, Group] = {}
+        groups: dict[str, Bucket] = {}
         for report in days:
             for cell in report.cells:
                 name = key(report.day, cell)
-                groups.setdefault(name, Group(name)).add(cell)
+                groups.setdefault(name, Bucket(name)).add(cell)
         groups.pop("", None)
         if groups:
             cuts[cut] = sorted(groups.values(), key=lambda each: (-each.turns, each.name))
@@ -127,7 +127,7 @@ def list_frequent_lines(
 HEADER = ("verdicts", "known", "right", "no model", "USD", "USD / right")
 
 
-def write_row(group: Group) -> tuple[str, ...]:
+def write_row(group: Bucket) -> tuple[str, ...]:
     """Return a group as a row of texts: its name, and a text for each column of `HEADER`."""
     price = group.cost_per_right
     return (
@@ -141,7 +141,7 @@ def write_row(group: Group) -> tuple[str, ...]:
     )
 
 
-def write_share(group: Group) -> str:
+def write_share(group: Bucket) -> str:
     """Return the share of right verdicts with its interval, in percent; "-" if none is judged."""
     return str(group.right_share) if group.judged_count else "-"
 
@@ -195,7 +195,7 @@ def _describe_failure(failure: Frequent) -> dict[str, Any]:
     return {name: value for name, value in asdict(failure).items() if name != "project_id"}
 
 
-def _describe(group: Group) -> dict[str, Any]:
+def _describe(group: Bucket) -> dict[str, Any]:
     low, high = group.right_share.interval
     return {
         "name": group.name,

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from worker.conversation.context import SessionKey
 from worker.jobs import precision
-from worker.jobs.precision import Group
+from worker.jobs.precision import Bucket
 from worker.jobs.verdict_days import DayReport, Frequent, WrongVerdict
 from worker.pages.stored import find_state
 from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS, check_web_url, describe_verdict
@@ -219,11 +219,11 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TurnLine:
     """A row of a table. `bar` is None if all of its verdicts are open."""
 
     name: str
-    group: Group
+    group: Bucket
     right: str
     bar: Bar | None
 
@@ -233,7 +233,7 @@ class _Table:
     """Verdicts by one property; `hidden_count` smaller groups are left out."""
 
     name: str
-    lines: list[Line]
+    lines: list[TurnLine]
     hidden_count: int
 
 
@@ -261,7 +261,7 @@ class _ReportPage:
     project: str
     first_day: str
     last_day: str
-    total: Line | None
+    total: TurnLine | None
     weeks: list[_Week]
     tables: list[_Table]
     flaky: list[tuple[Frequent, list[str]]]
@@ -297,20 +297,20 @@ def build_report(reports: Sequence[DayReport], days: int, project: str) -> _Repo
     )
 
 
-def _make_line(group: Group, cut: str) -> Line:
+def _make_line(group: Bucket, cut: str) -> TurnLine:
     name = describe_verdict(group.name) or group.name if cut == "verdict" else group.name
     right = precision.write_share(group) if group.judged_count else ""
-    return Line(one_line(name, 200), group, right, _make_bar(group))
+    return TurnLine(one_line(name, 200), group, right, _make_bar(group))
 
 
-def _make_bar(group: Group) -> Bar | None:
+def _make_bar(group: Bucket) -> Bar | None:
     if not group.judged_count:
         return None
     share = group.right_share
     return Bar(*(round(100 * each, 1) for each in (share.value, *share.interval)))
 
 
-def _make_week(group: Group, scale: float) -> _Week:
+def _make_week(group: Bucket, scale: float) -> _Week:
     open_count = group.turns - group.judged_count
     counts = (group.right_count, group.wrong_count, open_count)
     right, wrong, unknown = (round(scale * count, 2) for count in counts)

@@ -49,7 +49,7 @@ class Day:
         return self.older + sum(self.turns.values())
 
 
-class Budget:
+class DayBudget:
     """Limits costs to `cap` dollars a day for a project, and `total` for all; 0 is no limit.
 
     Methods raise StoreError.

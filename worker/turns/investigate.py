@@ -117,7 +117,7 @@ def _prepare_loop(
         checkpoint=checkpoints.write_checkpoint,
         watch=run.watch,
         news=workspace.tell_news,
-        patient=run.patient,
+        may_postpone=run.may_postpone,
         prepare_tools=workspace.prepare_tools,
         replace_sandbox=workspace.replace_sandbox,
         after_tools=workspace.save_now_and_then,

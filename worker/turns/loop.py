@@ -57,11 +57,11 @@ from worker.conversation.messages import (
 from worker.conversation.model import Helper, HelperAnswer, MarkPlan, Model, Request, plan_marks
 from worker.conversation.model_switch import (
     SET_TIER,
-    Raise,
+    Escalate,
     answer_set_tier,
+    escalate_for_answer,
     hand_over,
     leave_reply_model,
-    raise_for_answer,
     record_model,
 )
 from worker.conversation.tiers import REPLY
@@ -89,7 +89,7 @@ class LoopParts:
     """The notice of a request that has no other one."""
     news: Callable[[], str] = lambda: ""
     """What else the model must know, once; it stays in the history."""
-    patient: bool = False
+    may_postpone: bool = False
     """While no provider answers, the run ends in Postponed, and not with that reason."""
     prepare_tools: Callable[[Context], None] = lambda context: None
     """Called before calls are run."""
@@ -127,8 +127,8 @@ def run_loop(context: Context, limits: Limits, parts: LoopParts) -> Context:
                 context = close_calls(context, HINT)
             case Act(calls):
                 context = _call_tools(context, calls, limits, parts)
-            case Raise() as raised:
-                context = hand_over(context, raised)
+            case Escalate() as escalation:
+                context = hand_over(context, escalation)
             case Fold() as fold:
                 context = make_fold(context, fold, parts)
             case Stop(outcome):
@@ -152,7 +152,7 @@ def _raise_for_answer(
         is_new = is_finding(outcome.text)
         return leave_reply_model(context, "it came to another verdict") if is_new else None
     signal = parts.find_signal(context, outcome) if context.tier else None
-    return raise_for_answer(context, limits, signal) if signal else None
+    return escalate_for_answer(context, limits, signal) if signal else None
 
 
 def _ask_model(context: Context, ask: Ask, limits: Limits, parts: LoopParts) -> Context:
@@ -248,7 +248,7 @@ def _handle_failure(
     if error.kind == SILENT:
         # A silent provider uses the run's time up, as a slow one does; no other failure does.
         sent_at, may_pass = now, error.transient and not is_time_up(limits, context.turn_usage, now)
-    if parts.patient and may_pass:
+    if parts.may_postpone and may_pass:
         raise Postponed(str(error), waits_since=sent_at, retry_after=error.retry_after) from error
     return halt_turn(tried, str(error))
 

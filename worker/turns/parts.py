@@ -25,7 +25,7 @@ from worker.sessions.store import SessionStore
 from worker.settings.playbook import Playbook, Workflow
 from worker.settings.runs import Gate, KnownSettings, NoteSettings, PlanBy
 from worker.tools.source import Toolbox
-from worker.turns.day_budget import Budget
+from worker.turns.day_budget import DayBudget
 from worker.verdict.finding import Captures
 from worker.verdict.jobs import Survey
 
@@ -177,7 +177,7 @@ class Storage:
     sessions: SessionStore
     known_failures: KnownFailures
     recent: RecentTurns
-    budget: Budget
+    budget: DayBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,21 +233,21 @@ class ReplyRoute:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The state of one run of a trigger.
-
-    `watch` is told of its events. `model` makes the model that was asked for, None means the
-    configured one. `gives_up` is why the turn is only reported and not worked on: its runs have
-    died, or somebody has ended it. `patient` says that the run may wait for an unavailable model.
-    `reply_route` says what a reply needs. `is_last_look` says that an answer of GitLab's that ends
-    the run is to be believed: it has been the same for long, or there will be no other run.
-    """
+    """The state of one run of a trigger."""
 
     watch: Watcher = ignore_event
+    """Is told of its events."""
     model: Callable[[], Model] | None = None
-    gives_up: str = ""
-    patient: bool = False
+    """Makes the model that was asked for; None means the configured one."""
+    give_up_reason: str = ""
+    """Why the turn is only reported and not worked on: its runs have died, or somebody has ended it."""
+    may_postpone: bool = False
+    """Whether it may wait for an unavailable model."""
     reply_route: ReplyRoute = ReplyRoute()
+    """What a reply needs."""
     is_last_look: bool = True
+    """Whether an answer of GitLab's that ends it is to be believed: it has been the same for long, or
+    there will be no other run."""
 
 
 @dataclass(frozen=True, slots=True)

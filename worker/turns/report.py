@@ -115,20 +115,20 @@ def write_bodies(
     toolset: Toolset,
     deps: Deps,
     *,
-    gives_up: str = "",
+    give_up_reason: str = "",
 ) -> tuple[str, str]:
     """Return the note on the turn (its finding, its answer, or why there is neither), and the part
     of it with the finding, "" without one.
 
     Changes that a finding advises go on the diff as well, unless the turn is private or was to
-    answer a question; `trials` says which ones the sandbox has run. `gives_up` is `Run.gives_up`.
+    answer a question; `trials` says which ones the sandbox has run. `give_up_reason` is the attempt's.
     """
     context, hosts = turn.context, turn.terms.hosts
     outcome = context.outcome or NO_OUTCOME
     footer = _make_footer(context, found, deps)
     # Writing the finding may be what its runs have died of, so a plain reason is posted.
-    if gives_up or outcome.status is Status.FAILED:
-        jobs = () if gives_up or not context.is_look else list_failed_jobs(context.survey)
+    if give_up_reason or outcome.status is Status.FAILED:
+        jobs = () if give_up_reason or not context.is_look else list_failed_jobs(context.survey)
         failure = note.write_failure(
             turn.marker, context.subject, outcome.reason, footer, jobs, hosts
         )

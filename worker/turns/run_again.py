@@ -288,8 +288,8 @@ def _begin_look(
     turn: Turn, failure: FailedPipeline, tier: TierChoice | None, deps: Deps, run: Attempt
 ) -> Turn | Skipped:
     """Return the turn after that of `turn`, or why there is none."""
-    if run.gives_up:  # its note still says what was found before
-        return Skipped(run.gives_up)
+    if run.give_up_reason:  # its note still says what was found before
+        return Skipped(run.give_up_reason)
     found = _compare_failure(turn, failure, tier, deps)
     if isinstance(found, Skipped):
         return found

@@ -187,7 +187,7 @@ def complete_analysis(key: SessionKey, deps: Deps) -> None:
 def end_first_turn(key: SessionKey, on_behalf_of: str, deps: Deps, run: Attempt) -> None:
     """End a first turn that another run left unfinished, so that no run continues it.
 
-    `run.gives_up` is the reason that its note gives.
+    `run.give_up_reason` is the reason that its note gives.
     """
     with claim_turn(key, 0, on_behalf_of, deps) as lease:
         context = contexts.read_unfinished(key, 0, deps)

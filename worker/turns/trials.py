@@ -13,7 +13,7 @@ from sandbox.base import Sandbox, SandboxError
 from worker.answer import repair, suggestions, trials
 from worker.answer.parse import parse_finding
 from worker.answer.suggestions import Change, Suggestion
-from worker.answer.trials import Place, Trial
+from worker.answer.trials import Checkout, Trial
 from worker.conversation.context import Context, Status
 from worker.conversation.messages import Assistant
 from worker.errors import ArgumentError, SourceError
@@ -146,7 +146,7 @@ def _find_applied(
 
 
 def _find_trial(
-    context: Context, copies: Mapping[Place, float], own: Collection[str]
+    context: Context, copies: Mapping[Checkout, float], own: Collection[str]
 ) -> Trial | None:
     """Return what has run over the oldest copy that a check has run over, else over the oldest.
     None without copies."""
@@ -199,7 +199,7 @@ def _find_copies(
     fixes: Iterable[Suggestion],
     files: Mapping[str, Sequence[str]],
     seen: Mapping[str, Sequence[_Copy]],
-) -> Mapping[Place, float]:
+) -> Mapping[Checkout, float]:
     """Return the places where every file is exactly what `fixes` make of it, and since when."""
     by_path: dict[str, list[Suggestion]] = {}
     for fix in fixes:
@@ -212,7 +212,7 @@ def _find_copies(
         copies = [each for digest in digests for each in seen.get(digest, ())]
         roots.append({each.find_root(path): each for each in copies} if changed is not None else {})
     return {
-        Place(root, tuple(str(each[root].path) for each in roots)): max(
+        Checkout(root, tuple(str(each[root].path) for each in roots)): max(
             each[root].since for each in roots
         )
         for root in (roots[0] if roots else ())

@@ -47,9 +47,9 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
     started = deps.runtime.clock.monotonic()
     context = _post_placeholder(turn, deps, run)
     toolset = open_toolset(turn.key, context, turn.terms, deps)
-    if run.gives_up:
+    if run.give_up_reason:
         remove_sandbox(turn.key.session_id, deps)
-        context = close_calls(end_context(context, run.gives_up), run.gives_up)
+        context = close_calls(end_context(context, run.give_up_reason), run.give_up_reason)
     else:
         context = _run_triage(replace(turn, context=context), toolset, deps, run)
         if not context.outcome and (reason := _explain_used_up(context, deps)):
@@ -72,7 +72,12 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
     found = report.read_finding(context, toolset, deps)
     seconds = deps.runtime.clock.monotonic() - started
     bodies, of_finding = report.write_bodies(
-        replace(turn, context=context), found, trials, toolset, deps, gives_up=run.gives_up
+        replace(turn, context=context),
+        found,
+        trials,
+        toolset,
+        deps,
+        give_up_reason=run.give_up_reason,
     )
     bodies = fold_earlier(bodies, context.earlier_note)
     body = finish_body(bodies, turn.terms.hosts, deps.runtime.redact).body

@@ -8,7 +8,7 @@ from worker.verdict.diffs import is_lock
 from worker.verdict.facts import (
     Change,
     Facts,
-    Run,
+    JobRun,
     Target,
     Unknown,
     get_day,
@@ -97,7 +97,7 @@ def _tell_this_commit(facts: Facts) -> Iterator[Remark]:
         )  # fmt: skip
 
 
-def _tell_passed_first(facts: Facts, attempts: Sequence[Run]) -> Remark:
+def _tell_passed_first(facts: Facts, attempts: Sequence[JobRun]) -> Remark:
     """Tell the order of all runs on this commit if they passed first and then always failed in the
     same way: the counts alone would not show that."""
     passed = [run for run in attempts if run.has_passed]
@@ -112,7 +112,7 @@ def _tell_passed_first(facts: Facts, attempts: Sequence[Run]) -> Remark:
     )  # fmt: skip
 
 
-def _list_jobs(runs: Sequence[Run]) -> Remark:
+def _list_jobs(runs: Sequence[JobRun]) -> Remark:
     """List the runs, the oldest first."""
     return _list_first([job(run) for run in reversed(sort_newest_first(runs))])
 
@@ -276,7 +276,7 @@ def _tell_named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
 _DIFFERENT = "failed in another way"
 
 
-def _count_outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
+def _count_outcomes(facts: Facts, runs: Sequence[JobRun]) -> Remark:
     """Count the runs by outcome, and list some of each."""
     parts: list[str | Name | Link] = []
     for words, found in (
@@ -318,10 +318,10 @@ _PLACEHOLDER = re.compile(r"<(?:address|dir|id|n|place|runner|time|tmp)>")
 """Stands in an error's normal form for what differs from run to run."""
 
 
-def _group_partly_alike(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:
+def _group_partly_alike(facts: Facts, runs: Sequence[JobRun]) -> Iterator[tuple[str, list[JobRun]]]:
     """Yield the runs that failed with some of the errors, by how many failures they share that a
     person would count, most first."""
-    shared: dict[int, list[Run]] = {}
+    shared: dict[int, list[JobRun]] = {}
     for each in filter(facts.has_some_errors, runs):
         shared.setdefault(facts.count_same_failures(each), []).append(each)
     total = len(facts.run.failures)
@@ -330,7 +330,7 @@ def _group_partly_alike(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str
         yield f"failed with {part} errors of this failure", found
 
 
-def _is_different(facts: Facts, run: Run) -> bool:
+def _is_different(facts: Facts, run: JobRun) -> bool:
     other = run.status == "failed" and not facts.find_same_errors(run)
     return other and bool(run.errors and facts.run.errors)
 
@@ -339,7 +339,7 @@ OLD = 12 * 3600
 """The least age of a run, in seconds, that is mentioned."""
 
 
-def _describe_age(run: Run, other: Run) -> str:
+def _describe_age(run: JobRun, other: JobRun) -> str:
     """Say when `run` was, such as "on 2026-01-14, 315 d before"; "" if it was less
     than `OLD` seconds before `other`."""
     then, now = parse_time(run.started_at), parse_time(other.started_at)

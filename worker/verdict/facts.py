@@ -21,7 +21,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class JobRun:
     """One attempt of a job."""
 
     job_id: int
@@ -59,14 +59,14 @@ class Run:
         """Whether it ended in success."""
         return self.status == "success"
 
-    def is_after(self, other: "Run") -> bool:
+    def is_after(self, other: "JobRun") -> bool:
         """Whether it ran later than `other`: by the clock, else by the order of the ids."""
         ours, theirs = parse_time(self.started_at), parse_time(other.started_at)
         if ours is None or theirs is None or ours == theirs:
             return self.job_id > other.job_id
         return ours > theirs
 
-    def find_later_pass(self, runs: Iterable["Run"]) -> "Run | None":
+    def find_later_pass(self, runs: Iterable["JobRun"]) -> "JobRun | None":
         """Return the first of `runs` that passed later than this one, None if there is none."""
         later = (each for each in runs if each.has_passed and each.is_after(self))
         return min(later, key=lambda each: each.job_id, default=None)
@@ -86,21 +86,21 @@ def get_day(at: str) -> str:
     return "" if parse_time(at) is None else datetime.fromisoformat(at).date().isoformat()
 
 
-def sort_newest_first(runs: Iterable[Run]) -> list[Run]:
+def sort_newest_first(runs: Iterable[JobRun]) -> list[JobRun]:
     """Sort the runs by when they ran, the latest first."""
 
-    def compare(one: Run, other: Run) -> int:
+    def compare(one: JobRun, other: JobRun) -> int:
         return -1 if one.is_after(other) else 1
 
     return sorted(runs, key=cmp_to_key(compare))
 
 
-def _group_by_commit(runs: Iterable[Run]) -> list[list[Run]]:
+def _group_by_commit(runs: Iterable[JobRun]) -> list[list[JobRun]]:
     """Group the finished runs of one branch by commit, the newest commit and its newest run first.
 
     Commits are ordered by their first pipeline: a late retry does not make a commit newer.
     """
-    by_commit: dict[str, list[Run]] = {}
+    by_commit: dict[str, list[JobRun]] = {}
     for each in runs:
         if each.status in ("success", "failed"):
             by_commit.setdefault(each.sha, []).append(each)
@@ -113,7 +113,7 @@ class Target:
     """The job on the target branch."""
 
     branch: str
-    runs: tuple[Run, ...]
+    runs: tuple[JobRun, ...]
     """Its runs without the change; the newest pipeline comes first, in it the newest attempt."""
     looked_at: int
     """In how many of the newest pipelines."""
@@ -129,36 +129,36 @@ class Target:
     """Whether a newer run may be in one of those, or in a pipeline that was not looked at."""
     may_hide_base_runs: bool = False
     """Whether a run of `base` may be in one that could not be read."""
-    runs_with_change: tuple[Run, ...] = ()
+    runs_with_change: tuple[JobRun, ...] = ()
     """The runs at commits that contain the change already, as far as they were looked at."""
 
     @property
-    def all_runs(self) -> tuple[Run, ...]:
+    def all_runs(self) -> tuple[JobRun, ...]:
         """The runs without the change and with it."""
         return (*self.runs_with_change, *self.runs)
 
     @property
-    def finished_runs(self) -> list[Run]:
+    def finished_runs(self) -> list[JobRun]:
         """The runs that passed or failed, in the order of `runs`."""
         return [each for each in self.runs if each.status in ("success", "failed")]
 
     @property
-    def runs_by_commit(self) -> list[list[Run]]:
+    def runs_by_commit(self) -> list[list[JobRun]]:
         """The finished runs of each commit, the newest commit and its newest run first."""
         return _group_by_commit(self.runs)
 
     @property
-    def known_runs_by_commit(self) -> list[list[Run]]:
+    def known_runs_by_commit(self) -> list[list[JobRun]]:
         """The same, none if newer ones may be hidden."""
         return [] if self.may_hide_newer_runs else self.runs_by_commit
 
     @property
-    def runs_at_newest_commit(self) -> list[Run]:
+    def runs_at_newest_commit(self) -> list[JobRun]:
         """The finished runs at the newest commit that has any; none if newer ones may be hidden."""
         return next(iter(self.known_runs_by_commit), [])
 
     @property
-    def all_runs_at_newest_commit(self) -> list[Run]:
+    def all_runs_at_newest_commit(self) -> list[JobRun]:
         """The finished ones of `all_runs` at the newest commit that has any."""
         return next(iter(_group_by_commit(self.all_runs)), [])
 
@@ -210,7 +210,7 @@ class LastPass:
     """The last run of the job that passed, how the packages installed there differed, the lines
     that let them, and what both logs name that was the same."""
 
-    run: Run
+    run: JobRun
     package_changes: tuple[str, ...] = ()
     unpinned_lines: tuple[UnpinnedLine, ...] = ()
     same: tuple[Installed, ...] = ()
@@ -245,22 +245,22 @@ class Facts:
     """What is known of the failing jobs that have one error."""
 
     name: str
-    run: Run
+    run: JobRun
     """The run that represents them."""
-    others: tuple[Run, ...] = ()
-    attempts: tuple[Run, ...] | Unknown = NOT_ASKED
+    others: tuple[JobRun, ...] = ()
+    attempts: tuple[JobRun, ...] | Unknown = NOT_ASKED
     """Its other runs on the same commit in the same kind of pipeline."""
-    runs_of_other_sources: tuple[Run, ...] = ()
+    runs_of_other_sources: tuple[JobRun, ...] = ()
     """Its runs there in other kinds, to which other rules and variables may apply."""
     target: Target | Unknown = NOT_ASKED
-    earlier: tuple[Run, ...] | Unknown = NOT_ASKED
+    earlier: tuple[JobRun, ...] | Unknown = NOT_ASKED
     """Its runs in the merge request's pipelines on earlier commits, newest first."""
-    elsewhere: tuple[Run, ...] | Unknown = NOT_ASKED
+    elsewhere: tuple[JobRun, ...] | Unknown = NOT_ASKED
     """Runs with the same error in other merge requests and branches."""
     change: Change | Unknown = NOT_ASKED
-    siblings: tuple[Run, ...] = ()
+    siblings: tuple[JobRun, ...] = ()
     """The newest runs of the other jobs of its matrix."""
-    recoveries: tuple[tuple[Run, Run], ...] = ()
+    recoveries: tuple[tuple[JobRun, JobRun], ...] = ()
     """Pairs of runs of another job of this pipeline: with the same error, and a later pass."""
     last_pass: LastPass | None = None
     cut: str = ""
@@ -275,12 +275,12 @@ class Facts:
     """The same facts for each of the `others`."""
 
     @property
-    def jobs(self) -> tuple[Run, ...]:
+    def jobs(self) -> tuple[JobRun, ...]:
         """All failing jobs with this error."""
         return (self.run, *self.others)
 
     @property
-    def known_attempts(self) -> tuple[Run, ...]:
+    def known_attempts(self) -> tuple[JobRun, ...]:
         """The `attempts`, none if they are not known."""
         return self.attempts if isinstance(self.attempts, tuple) else ()
 
@@ -290,16 +290,16 @@ class Facts:
         return self.target if isinstance(self.target, Target) else Target("", (), 0)
 
     @property
-    def known_earlier(self) -> tuple[Run, ...]:
+    def known_earlier(self) -> tuple[JobRun, ...]:
         """The `earlier` runs, none if they are not known."""
         return self.earlier if isinstance(self.earlier, tuple) else ()
 
-    def has_same_error(self, run: Run) -> bool:
+    def has_same_error(self, run: JobRun) -> bool:
         """Whether a run failed for the same reason with all errors of the failing one. Errors that
         are not known never count as the same."""
         return bool(self.run.errors) and self.run.errors <= self.find_same_errors(run)
 
-    def find_same_errors(self, run: Run) -> frozenset[str]:
+    def find_same_errors(self, run: JobRun) -> frozenset[str]:
         """Return those of the failing run's errors with which a run failed for the same reason;
         none if they share none of the failures that a person would count, as both may print a line
         that fails no job."""
@@ -309,7 +309,7 @@ class Facts:
             return frozenset()
         return self.run.errors & run.errors
 
-    def count_same_failures(self, run: Run) -> int:
+    def count_same_failures(self, run: JobRun) -> int:
         """Count those of the failing run's failures that a run had too, with the same messages."""
         shared = self.find_same_errors(run)
         lacked = self.run.errors - shared
@@ -318,18 +318,18 @@ class Facts:
             for each in self.run.failures
         )
 
-    def has_some_errors(self, run: Run) -> bool:
+    def has_some_errors(self, run: JobRun) -> bool:
         """Whether a run failed with some but not all of the failing one's errors."""
         return bool(self.find_same_errors(run)) and not self.has_same_error(run)
 
-    def list_steady_failures(self) -> list[Run]:
+    def list_steady_failures(self) -> list[JobRun]:
         """Return the newest runs on the target branch up to the first one that did not fail in the
         same way, the newest commit first; none if newer runs may be hidden."""
         return [*takewhile(self.has_same_error, chain(*self.known_target.known_runs_by_commit))]
 
     def find_range(self) -> CommitRange | None:
         """Find where the job broke on the target branch, else in the merge request itself."""
-        found: list[tuple[Run, Run, str]] = []
+        found: list[tuple[JobRun, JobRun, str]] = []
         failed = self.list_steady_failures()
         runs = [*chain(*self.known_target.known_runs_by_commit)]
         if failed and len(failed) < len(runs):

@@ -17,7 +17,7 @@ from worker.verdict.facts import (
     WITHOUT_RUNNER,
     Change,
     Facts,
-    Run,
+    JobRun,
     Target,
     parse_time,
     sort_newest_first,
@@ -65,7 +65,7 @@ def _prove_infrastructure(facts: Facts) -> Remark | None:
     return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
 
 
-def _find_unexplained_run(facts: Facts) -> Run | None:
+def _find_unexplained_run(facts: Facts) -> JobRun | None:
     """Return a run on this commit that failed by itself, if the record does not explain how. What
     the runner did later is no explanation."""
     before = (each for each in facts.runs_of_other_sources if facts.run.is_after(each))
@@ -100,12 +100,14 @@ def _prove_flaky_here(facts: Facts) -> Remark | None:
     return remark(name(facts.name), " ", *parts[1:])
 
 
-def _find_passes(facts: Facts, failed: Iterable[Run], runs: Sequence[Run]) -> list[tuple[Run, Run]]:
+def _find_passes(
+    facts: Facts, failed: Iterable[JobRun], runs: Sequence[JobRun]
+) -> list[tuple[JobRun, JobRun]]:
     """Return, for each of the failing job's errors, a pair: one of the `failed` runs with it, and a
     later one of `runs` that passed on the same commit in a pipeline of the same source. Return
     nothing if an error has no such pair.
     """
-    left, found = set(facts.run.errors), list[tuple[Run, Run]]()
+    left, found = set(facts.run.errors), list[tuple[JobRun, JobRun]]()
     for each in sorted(failed, key=lambda run: -len(facts.find_same_errors(run))):
         green = _find_alike_pass(each, runs)
         if green and left & facts.find_same_errors(each):
@@ -142,7 +144,7 @@ def _prove_flaky_there(facts: Facts) -> Remark | None:
     )  # fmt: skip
 
 
-def _find_alike_pass(run: Run, runs: Iterable[Run]) -> Run | None:
+def _find_alike_pass(run: JobRun, runs: Iterable[JobRun]) -> JobRun | None:
     """Find the first later pass on the same commit in a pipeline of the same source."""
     if not run.sha:
         return None
@@ -169,7 +171,9 @@ def _prove_preexisting(facts: Facts) -> Remark | None:
     return None
 
 
-def _tell_same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = False) -> Remark:
+def _tell_same_failure(
+    facts: Facts, target: Target, run: JobRun, *, mended: bool = False
+) -> Remark:
     ago = describe_distance(run.started_at, facts.run.started_at)
     return remark(
         "same failure on ", name(target.branch), ": ", pipeline(run), ", ", job(run),
@@ -271,7 +275,7 @@ _SHORTER, _LEAST_SECONDS = 5.0, 60.0
 """A pass is short beside a failed run that took so many times as long, and at least so long."""
 
 
-def _tell_short_pass(passed: Run, failed: Run) -> str:
+def _tell_short_pass(passed: JobRun, failed: JobRun) -> str:
     """Say how long both runs took if the pass was short: it may have run nothing, or a cache had
     its results."""
     if failed.seconds < _LEAST_SECONDS or not 0 < passed.seconds * _SHORTER <= failed.seconds:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from worker.safety.untrusted import one_line
-from worker.verdict.facts import Run, parse_time
+from worker.verdict.facts import JobRun, parse_time
 
 MAX_NAME = 120
 """The most characters of a name."""
@@ -39,12 +39,12 @@ def name(text: str) -> Name:
     return Name(one_line(text, MAX_NAME) or "(no name)")
 
 
-def job(run: Run) -> Link:
+def job(run: JobRun) -> Link:
     """Link to a run of a job, by its id."""
     return Link(f"job {run.job_id}", run.url)
 
 
-def pipeline(run: Run) -> Link:
+def pipeline(run: JobRun) -> Link:
     """Link to the pipeline of a run; the URL is derived from the job's."""
     base, found, _ = run.url.rpartition("/-/jobs/")
     return Link(

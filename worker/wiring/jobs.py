@@ -40,7 +40,7 @@ from worker.tools.base import SavedDocuments, ToolContext
 from worker.tools.documents import has_file
 from worker.tools.source import Source, Toolbox
 from worker.tools.toolbox import FIND_TOOL_USES, TOOLS, WorkflowToolbox, list_specs, make_find_tool
-from worker.turns.day_budget import Budget
+from worker.turns.day_budget import DayBudget
 from worker.turns.parts import (
     Deps,
     GitLab,
@@ -131,7 +131,7 @@ def build_deps(
             store,
             known_failures=NoKnownFailures() if dry_run else store.known_failures,
             recent=store.recent_turns,
-            budget=Budget(
+            budget=DayBudget(
                 store.records, clock, limits.project_cost_usd_per_day, limits.cost_usd_per_day
             ),
         ),

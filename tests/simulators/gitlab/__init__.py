@@ -11,19 +11,20 @@ from worker.lab.gitlab import Receiver
 from worker.lab.gitlab.state import (
     Access,
     Bridge,
+    CommitStatus,
     DiffFile,
     Job,
     MergeRequest,
     Note,
     Pipeline,
     Project,
-    Status,
     User,
 )
 
 __all__ = [
     "Access",
     "Bridge",
+    "CommitStatus",
     "DiffFile",
     "GitLabSim",
     "Job",
@@ -34,7 +35,6 @@ __all__ = [
     "Project",
     "Receiver",
     "Scene",
-    "Status",
     "User",
     "make_failing_merge_request",
 ]

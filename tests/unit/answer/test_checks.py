@@ -4,9 +4,9 @@ import pytest
 
 from tests.linear import takes_linear_time
 from worker.answer.shell_scripts import MAX_READ, list_arguments
-from worker.answer.trials import Place, find_checks
+from worker.answer.trials import Checkout, find_checks
 
-SRC = Place("/tmp/src", ("/tmp/src/app/sum.py",))
+SRC = Checkout("/tmp/src", ("/tmp/src/app/sum.py",))
 OWN = frozenset({"./scripts/migrate.sh", "python tools/check.py --all", "npm ci"})
 
 RUNS: list[tuple[str, int, tuple[str, ...]]] = [
@@ -49,12 +49,12 @@ def test_a_check_is_told_with_the_status_that_is_its_own(
 def test_a_file_in_the_first_folder_is_none_of_the_repositories_below_it(
     script: str, told: bool
 ) -> None:
-    place = Place("/tmp", ("/tmp/sum.py",))
+    place = Checkout("/tmp", ("/tmp/sum.py",))
     assert bool(find_checks(script, 0, place, OWN, makes_change=False)) == told
 
 
-PORT = Place("/tmp/src", ("/tmp/src/lib/port.rb",))
-ALONE = Place("", ("/tmp/port.sh",))
+PORT = Checkout("/tmp/src", ("/tmp/src/lib/port.rb",))
+ALONE = Checkout("", ("/tmp/port.sh",))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ ALONE = Place("", ("/tmp/port.sh",))
     ],
 )
 def test_a_program_that_is_given_the_change_or_the_tests_is_a_check(
-    place: Place, command: str
+    place: Checkout, command: str
 ) -> None:
     script = f"cd {place.root or '/tmp'} && {command}"
     assert find_checks(script, 1, place, (), makes_change=False) == (command,)

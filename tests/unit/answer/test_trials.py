@@ -8,8 +8,8 @@ import pytest
 from tests.contexts import call, context
 from worker.answer.trials import (
     MAX_RUNS,
-    Place,
-    Run,
+    Checkout,
+    CheckRun,
     Trial,
     find_restored_until,
     find_trial,
@@ -20,10 +20,10 @@ from worker.conversation import context_json
 from worker.conversation.context import CallCost, Context
 from worker.conversation.messages import Assistant, Message, ToolResult, Usage, User
 
-HERE = Place("/tmp", ("/tmp/sum.py",))
+HERE = Checkout("/tmp", ("/tmp/sum.py",))
 
 
-def find_runs(turn: Context, changed: float) -> list[Run]:
+def find_runs(turn: Context, changed: float) -> list[CheckRun]:
     return list(find_trial(turn, changed, HERE, ()).runs)
 
 
@@ -62,7 +62,7 @@ TURN = _run([(LOOK, 0)], [(EDIT, 0)], [(TEST, 1), (LINT, 0)])
 
 
 def _is_foreign(command: str, *log: str) -> bool:
-    return mark_foreign(Trial((Run(command, 0),)), [log]).is_foreign
+    return mark_foreign(Trial((CheckRun(command, 0),)), [log]).is_foreign
 
 
 def test_a_check_that_no_line_of_the_log_names_is_foreign() -> None:
@@ -76,14 +76,14 @@ def test_a_check_that_no_line_of_the_log_names_is_foreign() -> None:
 @pytest.mark.parametrize(
     ("changed", "runs"),
     [
-        (5.0, [Run("prove", 0), Run(TEST, 1), Run(LINT, 0)]),
-        (15.0, [Run("prove", 0), Run(TEST, 1), Run(LINT, 0)]),
-        (25.0, [Run("prove", 0), Run(TEST, 1), Run(LINT, 0)]),
+        (5.0, [CheckRun("prove", 0), CheckRun(TEST, 1), CheckRun(LINT, 0)]),
+        (15.0, [CheckRun("prove", 0), CheckRun(TEST, 1), CheckRun(LINT, 0)]),
+        (25.0, [CheckRun("prove", 0), CheckRun(TEST, 1), CheckRun(LINT, 0)]),
         # Which of two commands has made it nobody knows, and so not what ran after it.
         (35.0, []),
     ],
 )
-def test_checks_count_that_ended_after_the_change(changed: float, runs: list[Run]) -> None:
+def test_checks_count_that_ended_after_the_change(changed: float, runs: list[CheckRun]) -> None:
     assert find_runs(TURN, changed) == runs
     assert len(runs) <= MAX_RUNS
 
@@ -92,14 +92,14 @@ def test_checks_count_that_ended_after_the_change(changed: float, runs: list[Run
     ("changed", "runs"),
     [
         # A check that may itself have changed the file is none of the change.
-        (30.5, [Run(LINT, 0)]),
-        (31.0, [Run(LINT, 0)]),
+        (30.5, [CheckRun(LINT, 0)]),
+        (31.0, [CheckRun(LINT, 0)]),
         (33.0, []),
         (34.0, []),
     ],
 )
 def test_which_of_two_commands_has_made_a_change_is_known_by_when_they_ended(
-    changed: float, runs: list[Run]
+    changed: float, runs: list[CheckRun]
 ) -> None:
     ends = {"call_0": 31.0, "call_1": 34.0}
     messages = [
@@ -115,20 +115,20 @@ def test_commands_that_only_read_and_write_files_are_no_run_of_a_change() -> Non
     edit, look = ("sed -i s/a/b/ f.py", 0), ("cat f.py | head", 0)
     assert find_trial(_run([edit], [look]), 5.0, HERE, ()) == Trial()
     turn = _run([edit], [look], [("prove", 0)], [("git diff", 0)])
-    assert find_trial(turn, 5.0, HERE, ()) == Trial((Run("prove", 0),))
+    assert find_trial(turn, 5.0, HERE, ()) == Trial((CheckRun("prove", 0),))
 
 
 def test_a_script_of_the_model_is_no_check_of_a_change() -> None:
     port = ("python3 - <<'P'\nprint(1)\nP\npython3 check.py\nsed -n 125p f.json | cut -c1-40", 0)
     assert find_trial(_run([port]), 5.0, HERE, ()) == Trial()
-    place = Place("/tmp/src", ("/tmp/src/sum.py",))
+    place = Checkout("/tmp/src", ("/tmp/src/sum.py",))
     made, run = ("cat > /tmp/src/tests/x.lua", 0), ("cd /tmp/src && lua tests/x.lua", 0)
-    assert find_trial(_run([run]), 5.0, place, ()).runs == (Run("lua tests/x.lua", 0),)
+    assert find_trial(_run([run]), 5.0, place, ()).runs == (CheckRun("lua tests/x.lua", 0),)
     assert find_trial(_run([made], [run]), 5.0, place, ()) == Trial()
 
 
 def test_the_last_command_has_ended_however_late_the_change_was() -> None:
-    assert find_runs(_run([(EDIT, 0)]), 1e9) == [Run("prove", 0)]
+    assert find_runs(_run([(EDIT, 0)]), 1e9) == [CheckRun("prove", 0)]
     assert find_runs(_run([("prove; sed -i s/a/b/ sum.py", 0)]), 1e9) == []
 
 

@@ -15,7 +15,7 @@ from tests.simulators.gitlab import Access, GitLabSim, Scene, make_failing_merge
 from tests.simulators.gitlab.webhook_state import Webhook, Webhooks, add_delivery
 from worker import settings as settings_module
 from worker.cli import doctor
-from worker.doctor.base import Installation, Line, run_checks
+from worker.doctor.base import CheckLine, Installation, run_checks
 from worker.doctor.table import CHECKS
 from worker.lab.script import Answer, Asked, Call
 from worker.safety.redact import Redactor
@@ -43,7 +43,7 @@ class Bed:
     answer: Answer = Call([("report_number", {"number": 17})])  # noqa: RUF009
     parts: dict[str, Any] = field(default_factory=dict)
 
-    def lines(self, *names: str) -> list[Line]:
+    def lines(self, *names: str) -> list[CheckLine]:
         """What the checks of these names say; all that needs no engine without any."""
         path = self.folder / "sandpiper.yaml"
         path.write_text(yaml.safe_dump(self.file))
@@ -51,7 +51,7 @@ class Bed:
         patient = doctor.make_installation(settings, path, self.url, self.fix, self.now)
         return self.examined(replace(patient, **self.parts), names)
 
-    def examined(self, patient: Installation, names: Sequence[str]) -> list[Line]:
+    def examined(self, patient: Installation, names: Sequence[str]) -> list[CheckLine]:
         checks = [check for check in CHECKS if check.name in names]
         assert len(checks) == len(names), names
         redact = Redactor(patient.settings.list_secrets()).redact_text

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from tests.simulators.anthropic.model_list import describe_model
 from tests.simulators.gitlab.webhook_state import add_delivery
 from tests.unit.doctor.bed import Bed, Break
-from worker.doctor.base import Status
+from worker.doctor.base import CheckStatus
 from worker.doctor.shadows import HOME
 
 FLOW = "---\nname: mine\ndescription: d\ntriggers: [{}]\ntools: [{}]\n---\nLook.\n"
-F, W, U = Status.FAILED, Status.WARNING, Status.UNCHECKED
+F, W, U = CheckStatus.FAILED, CheckStatus.WARNING, CheckStatus.UNCHECKED
 READ, WRITE = "GITLAB_READ_TOKEN", "GITLAB_WRITE_TOKEN"
 
 
@@ -21,7 +21,7 @@ class Row:
     broken: Break
     check: str
     name: str
-    status: Status
+    status: CheckStatus
     found: str
     advice: str
 

@@ -6,7 +6,7 @@ from tests.simulators.anthropic.model_list import describe_model
 from tests.unit.doctor import rows_around, rows_gitlab
 from tests.unit.doctor.bed import Bed
 from tests.unit.doctor.breaks import Row, file, set_to
-from worker.doctor.base import Status
+from worker.doctor.base import CheckStatus
 from worker.lab.script import Say
 
 GITLAB = (
@@ -46,13 +46,13 @@ def test_a_well_patient_is_told_so(patient: Bed) -> None:
         "disk",
         "model",
     )
-    assert {line.status for line in patient.lines(*names)} == {Status.GOOD}
+    assert {line.status for line in patient.lines(*names)} == {CheckStatus.GOOD}
 
 
 def test_a_helper_need_not_call_tools(patient: Bed) -> None:
     set_to(answer=Say("Hello."))(patient)
     file(models={"helper": "anthropic/claude-haiku-4-5"})(patient)
-    findings = [line.finding for line in patient.lines("model") if line.status is Status.GOOD]
+    findings = [line.finding for line in patient.lines("model") if line.status is CheckStatus.GOOD]
     assert any("claude-haiku-4-5 (helper) answers" in each for each in findings)
 
 

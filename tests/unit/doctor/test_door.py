@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tests.unit.doctor.bed import SECRET, Bed
-from worker.doctor.base import Status
+from worker.doctor.base import CheckStatus
 from worker.lab.loopback import Loopback
 from worker.settings.gitlab import derive_secret
 
@@ -63,7 +63,7 @@ def test_a_receiver_that_is_not_right_is_said_to_be(
     patient: Bed, answering: Answering, statuses: dict[str, int], name: str, found: str
 ) -> None:
     patient.url = answering(statuses)
-    lines = [line for line in patient.lines("receiver") if line.status is Status.FAILED]
+    lines = [line for line in patient.lines("receiver") if line.status is CheckStatus.FAILED]
     assert name in [line.name for line in lines]
     assert found in " / ".join(line.finding for line in lines)
 
@@ -73,7 +73,7 @@ def test_a_receiver_whose_health_is_not_forwarded_is_known_by_what_it_refuses(
 ) -> None:
     patient.url = hidden
     (line,) = patient.lines("receiver")
-    assert (line.name, line.status) == ("signature", Status.GOOD)
+    assert (line.name, line.status) == ("signature", CheckStatus.GOOD)
 
 
 def test_a_signing_token_signs_and_one_that_is_no_base64_is_said(
@@ -83,7 +83,7 @@ def test_a_signing_token_signs_and_one_that_is_no_base64_is_said(
     patient.env["GITLAB_WEBHOOK_SECRET"] = "whsec_" + "c2FuZHBpcGVy" * 3
     assert "another secret" in patient.lines("receiver")[-1].finding
     patient.env["GITLAB_WEBHOOK_SECRET"] = "whsec_not base64 at all"
-    assert patient.lines("receiver")[-1].status is Status.UNCHECKED
+    assert patient.lines("receiver")[-1].status is CheckStatus.UNCHECKED
 
 
 def test_with_a_key_the_secret_of_a_project_is_tried_and_never_the_key(patient: Bed) -> None:
@@ -100,6 +100,6 @@ def test_with_a_key_the_secret_of_a_project_is_tried_and_never_the_key(patient: 
     patient.url = running.start()
     (line,) = patient.lines("receiver")
     running.stop()
-    assert (line.name, line.status) == ("signature", Status.GOOD)
+    assert (line.name, line.status) == ("signature", CheckStatus.GOOD)
     assert {query for query, _ in seen} == {"project=1"}
     assert key not in [token for _, token in seen]

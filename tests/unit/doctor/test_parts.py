@@ -24,14 +24,14 @@ from tests.stores import S3Server
 from tests.unit.doctor.bed import Bed
 from worker import settings as settings_module
 from worker.cli import doctor
-from worker.doctor.base import Check, Installation, Line, Status, report_good, run_checks
+from worker.doctor.base import Check, CheckLine, CheckStatus, Installation, report_good, run_checks
 from worker.errors import StoreError
 from worker.lab.script import Answer, Asked, Call, Say
 from worker.sessions.bucket import S3Store
 from worker.sessions.objects import Records, Stored
 
 
-def blamed(lines: Iterable[Line]) -> dict[str, str]:
+def blamed(lines: Iterable[CheckLine]) -> dict[str, str]:
     return {line.name: f"{line.finding} {line.advice}" for line in lines if line.status != "ok"}
 
 
@@ -178,7 +178,7 @@ def socket_of_engine() -> str:
 def test_missing_hardening_is_seen_from_inside(ready: Bed, container_spec: ContainerSpec) -> None:
     ready.parts["driver"] = lambda: LaxDriver(container_spec)
     lines = ready.lines("sandbox")
-    told = " / ".join(line.finding for line in lines if line.status is Status.FAILED)
+    told = " / ".join(line.finding for line in lines if line.status is CheckStatus.FAILED)
     for each in (
         "there is a network interface",
         "the root is not mounted read-only",
@@ -207,8 +207,8 @@ def left() -> list[str]:
 def test_a_broker_without_a_worker_is_no_queue_that_moves(patient: Bed, redis_url: str) -> None:
     patient.env["SANDPIPER_BROKER"] = redis_url
     broker, workers = patient.lines("broker", "workers")
-    assert (broker.status, broker.finding) == (Status.GOOD, "redis answers")
-    assert (workers.status, "none answers" in workers.finding) == (Status.FAILED, True)
+    assert (broker.status, broker.finding) == (CheckStatus.GOOD, "redis answers")
+    assert (workers.status, "none answers" in workers.finding) == (CheckStatus.FAILED, True)
     assert "sandpiper worker" in workers.advice
 
 
@@ -218,7 +218,7 @@ def test_a_broker_that_refuses_the_password_is_named_with_what_to_do(
     port = urlsplit(rabbit_url).port
     patient.env["SANDPIPER_BROKER"] = f"amqp://guest:of-no-worth@127.0.0.1:{port}//"
     (broker,) = patient.lines("broker")
-    assert broker.status == Status.FAILED
+    assert broker.status == CheckStatus.FAILED
     assert f"amqp://127.0.0.1:{port}// refuses this login" in broker.finding
     assert "SANDPIPER_BROKER" in broker.advice
 
@@ -227,11 +227,11 @@ def test_a_broker_that_refuses_the_password_is_named_with_what_to_do(
 
 
 @contextmanager
-def hanging() -> Iterator[Callable[[Installation], Iterable[Line]]]:
+def hanging() -> Iterator[Callable[[Installation], Iterable[CheckLine]]]:
     """A check that ends only with the block."""
     end = threading.Event()
 
-    def run(patient: Installation) -> Iterable[Line]:
+    def run(patient: Installation) -> Iterable[CheckLine]:
         end.wait(30)
         return ()
 
@@ -248,14 +248,14 @@ def plain(tmp_path: Path) -> Installation:
 
 
 def test_a_check_that_hangs_or_breaks_stops_no_other_one(tmp_path: Path) -> None:
-    def breaks(patient: Installation) -> Iterable[Line]:
+    def breaks(patient: Installation) -> Iterable[CheckLine]:
         yield report_good("b", "so far so good")
         raise ZeroDivisionError("a mistake of ours")
 
-    def refuses(patient: Installation) -> Iterable[Line]:
+    def refuses(patient: Installation) -> Iterable[CheckLine]:
         raise StoreError("the store says no")
 
-    def well(patient: Installation) -> Iterable[Line]:
+    def well(patient: Installation) -> Iterable[CheckLine]:
         return [report_good("d", "all is well")]
 
     begun = time.monotonic()
@@ -267,10 +267,10 @@ def test_a_check_that_hangs_or_breaks_stops_no_other_one(tmp_path: Path) -> None
         report = run_checks(plain(tmp_path), checks, str, limit=0.3)
         assert time.monotonic() - begun < 10
     assert [(line.name, line.status) for _, line in report.lines] == [
-        ("a", Status.FAILED),
-        ("b", Status.FAILED),
-        ("c", Status.FAILED),
-        ("d", Status.GOOD),
+        ("a", CheckStatus.FAILED),
+        ("b", CheckStatus.FAILED),
+        ("c", CheckStatus.FAILED),
+        ("d", CheckStatus.GOOD),
     ]
     assert [re.sub(r"y:\d+", "y:1", line.finding) for _, line in report.lines] == [
         "no answer within 0.3 s",
@@ -286,16 +286,16 @@ def test_each_line_is_told_as_soon_as_it_and_those_before_it_are_known(tmp_path:
     first_is_told, third_has_run = threading.Event(), threading.Event()
     told: list[str] = []
 
-    def waits(patient: Installation) -> Iterable[Line]:
+    def waits(patient: Installation) -> Iterable[CheckLine]:
         third_has_run.wait(10)
         heard = "was" if first_is_told.wait(10) else "was not"
         return [report_good("b", f"the first line {heard} told before this one was known")]
 
-    def runs(patient: Installation) -> Iterable[Line]:
+    def runs(patient: Installation) -> Iterable[CheckLine]:
         third_has_run.set()
         return [report_good("c", "well")]
 
-    def tell(check: Check, line: Line) -> None:
+    def tell(check: Check, line: CheckLine) -> None:
         told.append(f"{check.name}: {line.finding}")
         first_is_told.set()
 
@@ -313,7 +313,7 @@ def test_each_line_is_told_as_soon_as_it_and_those_before_it_are_known(tmp_path:
 
 
 def test_what_is_said_is_one_printable_line_without_secrets(tmp_path: Path) -> None:
-    def hostile(patient: Installation) -> Iterable[Line]:
+    def hostile(patient: Installation) -> Iterable[CheckLine]:
         return [report_good("a", "one\ntwo\x1b[31m SECRET" + "x" * 5000)]
 
     report = run_checks(
@@ -390,7 +390,7 @@ def test_a_server_without_native_tools_is_asked_for_calls_as_runs_ask_it(
             "catalogue": {"llama3": {"window": 32_000, "input": 0, "output": 0, **stated}},
         }
         told = [line for line in patient.lines("model") if line.name == "model"]
-    assert told[0].status == Status.GOOD
+    assert told[0].status == CheckStatus.GOOD
     assert "answers and calls tools" in told[0].finding
 
 

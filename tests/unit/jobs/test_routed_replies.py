@@ -14,7 +14,7 @@ from tests.simulators.gitlab import GitLabSim
 from worker.conversation.messages import Usage
 from worker.conversation.model import HelperAnswer
 from worker.errors import Busy
-from worker.turns.day_budget import Budget
+from worker.turns.day_budget import DayBudget
 from worker.turns.parts import Finished, Skipped
 
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ class Thread:
     def says(self, text: str, helper: OneWord | None = None) -> Ran:
         root = self.job.list_notes()[0].discussion_id
         comment = self.job.write_comment(text, root)
-        budget = Budget(self.job.store.records, self.job.clock, 100.0)
+        budget = DayBudget(self.job.store.records, self.job.clock, 100.0)
         return self.job.run_comment(comment, sandboxes=self.driver, helper=helper, budget=budget)
 
 

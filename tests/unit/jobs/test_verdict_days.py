@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from worker.conversation.context import SessionKey
-from worker.jobs.precision import Group, count_groups
+from worker.jobs.precision import Bucket, count_groups
 from worker.jobs.verdict_days import DAY, DayReport, count_ended_days, read_day, read_days
 from worker.sessions import layout
 from worker.sessions.folder import FolderStore
@@ -31,7 +31,7 @@ def put(store: FolderStore, number: int, at: float, **changes: object) -> Sessio
     return key
 
 
-def all_of(days: list[DayReport]) -> Group:
+def all_of(days: list[DayReport]) -> Bucket:
     (group,) = count_groups(days)["all"]
     return group
 

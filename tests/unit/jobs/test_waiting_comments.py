@@ -85,7 +85,7 @@ def postpone(at: Job, trigger: Trigger | None = None) -> None:
         ModelError("the provider is not asked now", transient=True, kind=CIRCUIT_OPEN)
     )
     with pytest.raises(Postponed):
-        run_trigger(trigger or at.make_trigger(), at.build_deps(), Attempt(patient=True))
+        run_trigger(trigger or at.make_trigger(), at.build_deps(), Attempt(may_postpone=True))
 
 
 def test_forget_stops_a_first_turn_and_deletes_what_it_commits(at: Job) -> None:
@@ -119,7 +119,9 @@ def test_forget_ends_a_first_turn_that_waits_for_its_model(at: Job, *, asked: bo
     assert "Stopped on request" in root.body
     assert at.store.read_checkpoint(at.find_key(), 0) is None
     at.script_answers()
-    assert "already" in read_reason(run_trigger(trigger, at.build_deps(), Attempt(patient=True)))
+    assert "already" in read_reason(
+        run_trigger(trigger, at.build_deps(), Attempt(may_postpone=True))
+    )
     assert at.list_notes()[0].body == root.body
     assert "was deleted" in read_answer(at.ask("/sandpiper status"))
 
@@ -191,7 +193,7 @@ def test_status_and_stop_know_of_an_answer_that_waits_for_its_model(told: Job) -
     reply = Replied(told.scene.project.id, told.scene.mr.iid, note.discussion_id, note.id)
     told.script_answers(ModelError("not asked now", transient=True, kind=CIRCUIT_OPEN))
     with pytest.raises(Postponed):
-        run_trigger(reply, told.build_deps(), Attempt(patient=True))
+        run_trigger(reply, told.build_deps(), Attempt(may_postpone=True))
     assert "nothing is at work on it now" in read_answer(told.ask("/sandpiper status"))
     assert read_answer(told.ask("/sandpiper stop")) == "Stopping after the present step."
 

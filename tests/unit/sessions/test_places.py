@@ -15,7 +15,7 @@ from worker.sessions.checked import SECOND_LOOK, list_set_aside, mark_place, rem
 from worker.sessions.folder import Folder
 from worker.sessions.projects import dump_preference, load_preference
 from worker.sessions.store import SessionStore
-from worker.turns.day_budget import Budget, Day, decode_day, encode_day
+from worker.turns.day_budget import Day, DayBudget, decode_day, encode_day
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")
 
@@ -138,7 +138,7 @@ def test_json_of_the_wrong_shape_is_damaged_and_said_not_empty(
 
 
 def test_a_budget_whose_record_is_damaged_is_not_taken_for_an_unspent_one(stored: Stored) -> None:
-    budget = Budget(stored.records, stored.clock, 5.0)
+    budget = DayBudget(stored.records, stored.clock, 5.0)
     budget.add_cost(7, "s", 1, 6.0)
     (name,) = [path for path in (stored.folder / "spend/7").iterdir()]
     name.write_bytes(b'{"turns": 6}')

@@ -15,7 +15,7 @@ from worker.errors import Unreadable
 from worker.sessions.checked import SECOND_LOOK
 from worker.sessions.folder import FolderStore
 from worker.settings.playbook import Workflow
-from worker.turns.day_budget import MOST_TURNS, Budget, Day, decode_day, encode_day
+from worker.turns.day_budget import MOST_TURNS, Day, DayBudget, decode_day, encode_day
 from worker.turns.parts import Finished, Skipped, Toolset
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
 from worker.verdict.verdict import Verdict
@@ -23,8 +23,8 @@ from worker.verdict.verdict import Verdict
 DAY = 86_400.0
 
 
-def budget(at: Job, cap: float, total: float = 0.0) -> Budget:
-    return Budget(at.store.records, at.clock, cap, total)
+def budget(at: Job, cap: float, total: float = 0.0) -> DayBudget:
+    return DayBudget(at.store.records, at.clock, cap, total)
 
 
 def another_failure(at: Job) -> Pipeline:
@@ -36,7 +36,7 @@ def test_a_turn_that_is_told_of_again_counts_once_and_a_new_day_begins_at_nothin
     tmp_path: Path,
 ) -> None:
     clock = HandClock(1_795_000_000.0)
-    kept = Budget(FolderStore(tmp_path).records, clock, 1.0)
+    kept = DayBudget(FolderStore(tmp_path).records, clock, 1.0)
     kept.add_cost(7, "abcd", 0, 0.4)
     kept.add_cost(7, "abcd", 0, 0.6)
     assert kept.explain_used_up(7) == ""
@@ -51,15 +51,15 @@ def test_what_many_threads_spend_at_once_is_all_counted(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
 
     def spend(number: int) -> None:
-        Budget(store.records, HandClock(), 1.0).add_cost(7, f"{number:04x}", 0, 0.125)
+        DayBudget(store.records, HandClock(), 1.0).add_cost(7, f"{number:04x}", 0, 0.125)
 
     threads = [threading.Thread(target=spend, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert Budget(store.records, HandClock(), 1.0).explain_used_up(7)
-    assert not Budget(store.records, HandClock(), 1.01).explain_used_up(7)
+    assert DayBudget(store.records, HandClock(), 1.0).explain_used_up(7)
+    assert not DayBudget(store.records, HandClock(), 1.01).explain_used_up(7)
 
 
 @pytest.mark.attack("strangers")
@@ -69,7 +69,7 @@ def test_what_all_projects_spend_at_once_is_all_counted_and_stops_every_one(
     store, start = FolderStore(tmp_path), threading.Barrier(48)
 
     def spend(number: int) -> None:
-        kept = Budget(store.records, SystemClock(), 0.0, 6.0)
+        kept = DayBudget(store.records, SystemClock(), 0.0, 6.0)
         start.wait(30)
         kept.add_cost(100 + number % 12, f"{number:04x}", 0, 0.125)
 
@@ -78,15 +78,15 @@ def test_what_all_projects_spend_at_once_is_all_counted_and_stops_every_one(
         thread.start()
     for thread in threads:
         thread.join(60)
-    full = Budget(store.records, SystemClock(), 0.0, 6.0)
+    full = DayBudget(store.records, SystemClock(), 0.0, 6.0)
     assert "6.00 USD for all projects" in full.explain_used_up(100)
     assert "limits.cost_usd_per_day" in full.explain_used_up(4711)
-    assert not Budget(store.records, SystemClock(), 0.0, 6.01).explain_used_up(100)
+    assert not DayBudget(store.records, SystemClock(), 0.0, 6.01).explain_used_up(100)
     assert len(list(store.records.list_names("spend/"))) == 1
 
 
 def test_a_project_and_all_projects_are_counted_side_by_side(tmp_path: Path) -> None:
-    kept = Budget(FolderStore(tmp_path).records, HandClock(), 1.0, 1.5)
+    kept = DayBudget(FolderStore(tmp_path).records, HandClock(), 1.0, 1.5)
     kept.add_cost(7, "abcd", 0, 1.0)
     assert "for this project" in kept.explain_used_up(7)
     assert kept.explain_used_up(8) == ""
@@ -101,7 +101,7 @@ def test_a_day_of_many_turns_stays_small_and_loses_nothing(tmp_path: Path) -> No
     full = Day(turns, 1.0, tuple(range(10**9, 10**9 + MOST_TURNS)))
     assert len(encode_day(full)) < 64 * 1024
     store.records.create("spend/7/1970-01-01.json", encode_day(full))
-    Budget(store.records, HandClock(), 1.0).add_cost(7, "beef", 0, 0.25)
+    DayBudget(store.records, HandClock(), 1.0).add_cost(7, "beef", 0, 0.25)
     stored = store.records.read("spend/7/1970-01-01.json", 64 * 1024)
     assert stored is not None
     assert decode_day(stored.content).total == full.total + 0.25
@@ -121,7 +121,7 @@ def test_what_a_day_has_cost_is_not_written_over_because_it_could_not_be_read(
 ) -> None:
     clock = HandClock()
     store = FolderStore(tmp_path, now=clock.now)
-    kept = Budget(store.records, clock, 1.0)
+    kept = DayBudget(store.records, clock, 1.0)
     kept.add_cost(7, "abcd", 0, 2.0)
     place = tmp_path / "spend/7/1970-01-01.json"
     whole = place.read_bytes()

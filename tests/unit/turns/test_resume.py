@@ -21,7 +21,7 @@ from worker.errors import CIRCUIT_OPEN, HandedOver, ModelError, Postponed, Store
 from worker.jobs.commands import CommandAnswered
 from worker.sessions.folder import FolderStore
 from worker.tools.source import Ran, Toolbox
-from worker.turns.day_budget import Budget
+from worker.turns.day_budget import DayBudget
 from worker.turns.parts import Attempt, Ended, Finished, Stopped
 from worker.turns.sandbox import Workspace
 
@@ -122,13 +122,13 @@ def test_a_command_is_not_run_again_in_the_turn_after_one_that_waited_in_vain(
 ) -> None:
     """The turn waited for a model that was down until the day's budget was used up."""
     at, toolset = world.at, _Toolset(world.tools)
-    budget = Budget(at.store.records, at.clock, 1.0)
+    budget = DayBudget(at.store.records, at.clock, 1.0)
     parts = at.build_deps(toolset=lambda *_: toolset, sandboxes=world.engine, budget=budget)
     at.script_answers(ModelError("down", kind=CIRCUIT_OPEN))
     with pytest.raises(Postponed):
-        run_trigger(at.make_trigger(), parts, Attempt(patient=True))
+        run_trigger(at.make_trigger(), parts, Attempt(may_postpone=True))
     budget.add_cost(at.scene.project.id, "other", 0, 5.0)
-    assert isinstance(run_trigger(at.make_trigger(), parts, Attempt(patient=True)), Finished)
+    assert isinstance(run_trigger(at.make_trigger(), parts, Attempt(may_postpone=True)), Finished)
     assert not at.load_context().handed_over
     if by_older_version:
         kept = dump_context(replace(at.load_context(), handed_over=True))

@@ -10,7 +10,7 @@ from tests.jobs import read_reason, run_trigger
 from tests.simulators.gitlab import Access, Bridge, GitLabSim, Pipeline
 from tests.surveyed import RACE, At, concludes
 from tests.unit.turns.test_run_again import REAL, finished, label, newest_job, retry
-from worker.turns.day_budget import Budget
+from worker.turns.day_budget import DayBudget
 from worker.turns.parts import Finished, Skipped
 from worker.turns.session import BEGAN_IN_PUBLIC
 from worker.verdict.aftermath import Label
@@ -107,7 +107,7 @@ def test_nothing_is_added_to_a_public_note_of_logs_that_are_for_members_by_now(
 
 @pytest.mark.attack("costs")
 def test_a_project_whose_day_is_paid_up_is_told_once_and_looks_at_nothing_again(at: At) -> None:
-    spent = Budget(at.store.records, at.clock, 0.001)
+    spent = DayBudget(at.store.records, at.clock, 0.001)
     pipeline = at.flake(at.scene.mr)
     finished(at.run_failed(pipeline, budget=spent))
     finished(at.run_failed(retry(at, pipeline, REAL), budget=spent))

@@ -11,7 +11,7 @@ from tests.simulators.gitlab import GitLabSim, Note
 from tests.unit.safety.test_neutralise import HOSTILE, HOSTS
 from worker.answer.note.facts import add_runs, write_suggestion
 from worker.answer.suggestions import Offers, Suggestion
-from worker.answer.trials import Run, Trial
+from worker.answer.trials import CheckRun, Trial
 from worker.conversation.context import Context, NoteRef, Subject
 from worker.conversation.limits import TurnUsage
 from worker.errors import ForgeError
@@ -259,20 +259,20 @@ def _suggested(trial: Trial) -> str:
     [
         (Trial(), "A fix from the analysis; no check that we know of has run with it.\n"),
         (
-            Trial((Run("prove t", 0), Run("ruff check", 1))),
+            Trial((CheckRun("prove t", 0), CheckRun("ruff check", 1))),
             "the analysis. With exactly this change in place the sandbox has run:\n\n"
             "- `prove t`: exit status 0\n- `ruff check`: exit status 1\n",
         ),
         (
-            Trial((Run("prove t", 0),), alone=False),
+            Trial((CheckRun("prove t", 0),), alone=False),
             ". With this and the other changes of the analysis in place the sandbox has run:\n",
         ),
         (
-            Trial((Run("gcc -c a.c", 0),), is_foreign=True),
+            Trial((CheckRun("gcc -c a.c", 0),), is_foreign=True),
             "- `gcc -c a.c`: exit status 0\n\nThe failed job's log names none of these.\n",
         ),
-        (Trial((Run("prove t\nu", 0),)), "\n- `prove t u`: exit status 0\n"),
-        (Trial((Run("prove " + "x" * 400, 0),)), " … xx"),
+        (Trial((CheckRun("prove t\nu", 0),)), "\n- `prove t u`: exit status 0\n"),
+        (Trial((CheckRun("prove " + "x" * 400, 0),)), " … xx"),
     ],
 )
 def test_what_was_run_of_a_fix_is_told_and_no_more(trial: Trial, told: str) -> None:
@@ -290,7 +290,7 @@ def test_what_must_be_checked_first_stands_above_the_block_on_the_diff() -> None
 
 
 def test_a_command_is_shown_as_code() -> None:
-    body = _suggested(Trial((Run("prove </details> @all `x` glpat-3kLm9QzXcVbN1aSdFgHj", 0),)))
+    body = _suggested(Trial((CheckRun("prove </details> @all `x` glpat-3kLm9QzXcVbN1aSdFgHj", 0),)))
     (line,) = (each for each in body.split("\n") if each.startswith("- "))
     assert line.startswith("- ``prove </details> @all `x` ")
     assert "glpat-3" not in line
@@ -309,7 +309,7 @@ def test_a_hostile_fix_stays_inside_its_block() -> None:
             Suggestion("a.py", 1, 1, text),
             1,
             "https://evil.com/x y",
-            Trial((Run(text, 1),)),
+            Trial((CheckRun(text, 1),)),
         )
         shown += bool(body)
         assert not body or find_faults(body, HOSTS) == [], text
@@ -341,13 +341,13 @@ def test_a_suggestion_of_an_older_version_is_resolved_too(at: Job) -> None:
 
 
 def test_a_later_run_is_told_in_the_comment_of_its_own_change_alone() -> None:
-    trial = Trial((Run("prove t", 0),))
+    trial = Trial((CheckRun("prove t", 0),))
     fix, other = Suggestion("app/sum.py", 2, 2, "x"), Suggestion("app/sum.py", 9, 9, "y")
     body = _suggested(Trial())
     told = add_runs(body, {(fix,): trial})
     assert "- `prove t`: exit status 0\n" in told
     assert "no check that we know of" not in told
     assert told.partition("```")[2] == body.partition("```")[2]
-    assert add_runs(told, {(fix,): Trial((Run("other", 1),))}) == told
+    assert add_runs(told, {(fix,): Trial((CheckRun("other", 1),))}) == told
     for change in ((other,), (fix, other)):
         assert add_runs(body, {change: trial}) == body

@@ -13,7 +13,7 @@ from tests.contexts import call, context
 from tests.fakes import EMPTY, MemorySandbox
 from tests.jobs import START, Job, OneLog
 from tests.simulators.gitlab import GitLabSim
-from worker.answer.trials import Run, Trial
+from worker.answer.trials import CheckRun, Trial
 from worker.conversation.context import CallCost, Context, Outcome, Status
 from worker.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.turns.trials import MAX_COPIES, find_trials
@@ -81,7 +81,7 @@ def test_a_change_is_found_by_the_name_of_its_file_alone(
     assert found == Trial()
     (tmp_path / "files" / "app" / name).write_text("def total(xs):\n  0\n")
     (found,) = find_trials(turn, sandbox, Repository(), at.build_deps()).values()
-    assert found == Trial((Run("prove t", 0),))
+    assert found == Trial((CheckRun("prove t", 0),))
 
 
 def test_over_a_file_that_stands_alone_no_check_of_the_project_has_run(
@@ -117,7 +117,7 @@ def test_a_check_counts_that_ran_in_the_folder_of_the_change(
     survey = Survey((Group("", "", (FailingJob(7, "unit"),)),))
     turn = replace(turn, survey=survey)
     (found,) = find_trials(turn, sandbox, Repository(), at.build_deps()).values()
-    runs = (Run(run.format(root), 0),) if run else ()
+    runs = (CheckRun(run.format(root), 0),) if run else ()
     assert found == Trial(runs, is_foreign=run.startswith("./run-tests"))
 
 

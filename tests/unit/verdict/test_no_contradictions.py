@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.verdict.verdict_cases import ADDS, BASE, CI, NEW, OLD, facts, on, run, target
 from worker.verdict.fact_sentences import describe_facts
-from worker.verdict.facts import Change, Facts, Run, Target
+from worker.verdict.facts import Change, Facts, JobRun, Target
 from worker.verdict.jobs import FailingJob, Group, Hit, RuleMatch, Survey
 from worker.verdict.proofs import make_ruling
 from worker.verdict.survey_text import tell_survey
@@ -37,7 +37,7 @@ def reruns(*runs: tuple[str, str, int]) -> Target:
     made = []
     for number, (sha, outcome, pipeline) in enumerate(runs):
         each = on(sha, outcome, 400 - number)
-        made.append(Run(each.job_id, pipeline, each.status, sha, each.reason, each.errors))
+        made.append(JobRun(each.job_id, pipeline, each.status, sha, each.reason, each.errors))
     return Target("main", tuple(made), len(made), BASE)
 
 

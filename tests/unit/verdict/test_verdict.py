@@ -27,7 +27,7 @@ from tests.unit.verdict.verdict_cases import (
 )
 from worker.verdict import remarks
 from worker.verdict.fact_sentences import describe_facts
-from worker.verdict.facts import Facts, Run, Target, Unknown
+from worker.verdict.facts import Facts, JobRun, Target, Unknown
 from worker.verdict.proofs import make_ruling
 from worker.verdict.remarks import plain
 from worker.verdict.verdict import FinalVerdict, Verdict, decide_headline, dump_ruling, load_ruling
@@ -150,7 +150,7 @@ NOW = "2026-11-25T09:00:00.000Z"
 JANUARY = "2026-01-14T09:00:00.000Z"
 
 
-def _tell(of_main: Sequence[Run], earlier: Sequence[Run] = ()) -> list[str]:
+def _tell(of_main: Sequence[JobRun], earlier: Sequence[JobRun] = ()) -> list[str]:
     made = facts(
         run=replace(run(500), started_at=NOW),
         target=Target("main", tuple(of_main), len(of_main), BASE),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from worker.verdict.changed_files import Touch
-from worker.verdict.facts import Change, Facts, LastPass, Run, Target, Unknown
+from worker.verdict.facts import Change, Facts, JobRun, LastPass, Target, Unknown
 from worker.verdict.verdict import Verdict
 
 CHANGE, TARGET, FLAKY = Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY
@@ -32,15 +32,15 @@ class Case:
     by: str
 
 
-def run(job_id: int, status: str = "failed", **more: Any) -> Run:
+def run(job_id: int, status: str = "failed", **more: Any) -> JobRun:
     """A run; a failed one with this error unless told otherwise."""
     reason, errors = ("script_failure", {ERROR}) if status == "failed" else ("", set[str]())
-    made = Run(job_id, job_id * 10, status, SHA, reason, frozenset(errors))
+    made = JobRun(job_id, job_id * 10, status, SHA, reason, frozenset(errors))
     url = f"https://gitlab.example.com/team/service/-/jobs/{job_id}"
     return replace(made, url=url, **more)
 
 
-def on(sha: str, outcome: str, job_id: int) -> Run:
+def on(sha: str, outcome: str, job_id: int) -> JobRun:
     """A run on the target branch: "same" error, "other" error, "unread", "pass", "running"."""
     status = {"pass": "success", "running": "running"}.get(outcome, "failed")
     errors = {"same": {ERROR}, "other": {OTHER}}.get(outcome, set[str]())

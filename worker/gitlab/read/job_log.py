@@ -21,7 +21,7 @@ from worker.logs.excerpt import Digest, make_excerpt, preview_log
 from worker.logs.installed_versions import find_differences, find_runner, find_same, find_versions
 from worker.safety.redacted_values import Redacted, assume_redacted
 from worker.tools.source import GREEN, INSTALLED, OUTLINE, Document, DocumentKind, SideFile
-from worker.verdict.facts import MOST_INSTALLED, Installed, LastPass, Run, get_day, parse_time
+from worker.verdict.facts import MOST_INSTALLED, Installed, JobRun, LastPass, get_day, parse_time
 
 _IN_MEMORY = 1 << 20
 """Bytes up to which a segment of a log stays in memory."""
@@ -322,7 +322,7 @@ class Log:
                 if runner and runner == find_runner(Lines(passed.spool)):
                     same.insert(0, Installed("runner", "", runner))
                 self._same = tuple(same)
-        run = Run(passed.job_id, 0, "success", sha=passed.sha, url=passed.url)
+        run = JobRun(passed.job_id, 0, "success", sha=passed.sha, url=passed.url)
         return LastPass(run, self._installed, same=self._same[:MOST_INSTALLED])
 
     def describe_cut(self, duration: float | None) -> str:

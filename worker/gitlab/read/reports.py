@@ -116,7 +116,7 @@ def _list_statuses(args: _OfCommit, reader: Reader) -> RawDocument:
     sha = args.sha or reader.subject.sha
     path = f"{reader.find_projects(sha)[0]}/repository/commits/{sha}/statuses"
     what = f"the statuses of commit {sha}"
-    found = reader.client.many(path, wire.Status, what, pages=STATUS_PAGES)
+    found = reader.client.many(path, wire.CommitStatus, what, pages=STATUS_PAGES)
     statuses = [
         present(
             name=each.name,

@@ -308,7 +308,7 @@ class Lint(Answer):
     includes: tuple[Include, ...] | None = None
 
 
-class Status(Answer):
+class CommitStatus(Answer):
     """What a job or an outside system has reported on a commit."""
 
     id: int = 0

@@ -66,7 +66,7 @@ class Project:
     refs: dict[str, str] = field(default_factory=dict)
     parent: "Project | None" = None
     merge_requests: dict[int, "MergeRequest"] = field(default_factory=dict)
-    statuses: dict[str, list["Status"]] = field(default_factory=dict)
+    statuses: dict[str, list["CommitStatus"]] = field(default_factory=dict)
     ci_errors: list[str] = field(default_factory=list)
     history: list["Commit"] = field(default_factory=list)
     runners: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Project:
 
 
 @dataclass(slots=True)
-class Status:
+class CommitStatus:
     """A status that an external system reported on a commit."""
 
     name: str

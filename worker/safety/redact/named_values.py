@@ -13,7 +13,7 @@ from worker.safety.redact.rules import (
     looks_like_strong_password,
     mark,
 )
-from worker.safety.redact.value_places import Place, find_place, list_block_lines
+from worker.safety.redact.value_places import ValuePlace, find_place, list_block_lines
 
 _SECRET_WORDS = b"""
     password passwd passphrase passwort pass pwd secret token credential credentials auth key
@@ -166,7 +166,7 @@ def _find_values(data: bytes, name: _Name) -> Sequence[tuple[int, int]]:
     ]
 
 
-def _list_values(data: bytes, place: Place, constant: bool) -> Iterator[tuple[int, int]]:
+def _list_values(data: bytes, place: ValuePlace, constant: bool) -> Iterator[tuple[int, int]]:
     """Yield where the value is, and the new one if it was changed."""
     if place.pattern is not None:
         if (value := place.pattern.match(data, place.start)) is not None:
@@ -205,7 +205,7 @@ def _select_lines(
 
 
 def _looks_secret(value: bytes, name: _Name, certain: bool = False) -> bool:
-    """Whether a value fits a key of this name; `certain`: see `Place`."""
+    """Whether a value fits a key of this name; `certain`: see `ValuePlace`."""
     head = value[:_HEAD]
     if not name.password:
         return looks_generated(head)

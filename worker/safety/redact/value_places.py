@@ -80,7 +80,7 @@ that set a variable or a secret."""
 _SET = re.compile(rb"(?:[.][\w-]{1,30})?\\{0,3}[\"']?[ \t]++(?!-)")
 
 
-class Place(NamedTuple):
+class ValuePlace(NamedTuple):
     """Where a value begins. `certain`: only what is no word by any looks can be a secret there.
     `pattern` is what the value consists of, None if that depends on its quotes."""
 
@@ -89,47 +89,49 @@ class Place(NamedTuple):
     pattern: re.Pattern[bytes] | None = None
 
 
-def find_place(data: bytes, start: int, at: int, before: bytes, *, password: bool) -> Place | None:
+def find_place(
+    data: bytes, start: int, at: int, before: bytes, *, password: bool
+) -> ValuePlace | None:
     """Return where the value begins, None if none follows the name from `start` to `at`.
 
     `before` is the part of the name before the word that tells a secret; `password` says that the
     word is one for passwords.
     """
     if (found := _SEPARATOR.match(data, at)) is not None:
-        return Place(found.end())
+        return ValuePlace(found.end())
     if before.startswith(b"-") and (found := _AFTER_OPTION.match(data, at)) is not None:
-        return Place(found.end())
+        return ValuePlace(found.end())
     if password and (found := _SPOKEN.match(data, at)) is not None:
-        return Place(found.end())
+        return ValuePlace(found.end())
     return _find_by_layout(data, start, at, before, password)
 
 
 def _find_by_layout(
     data: bytes, start: int, at: int, before: bytes, password: bool
-) -> Place | None:
+) -> ValuePlace | None:
     """Return where the value begins if only the layout tells that it is one."""
     match data[at : at + 1]:
         case b"<":
             found = _TAGS.match(data, at)
-            return Place(found.end(), True, _TEXT) if found is not None else None
+            return ValuePlace(found.end(), True, _TEXT) if found is not None else None
         case b'"' | b"'" | b"\\":
             if data[start - 1 : start] in (b'"', b"'") and (found := _ARGUMENT.match(data, at)):
-                return Place(found.end(), True)
+                return ValuePlace(found.end(), True)
             if (found := _ATTRIBUTE.match(data, at)) is not None:
-                return Place(found.end(), False, _TEXT)
+                return ValuePlace(found.end(), False, _TEXT)
     if (found := _NEXT_CELL.match(data, at)) is not None:
         line = data[max(0, start - 80, data.rfind(b"\n", 0, start) + 1) : start]
         if _CELL_BEGINS.search(line) or not line.strip(b" \t*`+-"):
-            return Place(found.end(), False, _CELL)
+            return ValuePlace(found.end(), False, _CELL)
     if (found := _SET.match(data, at)) is not None:
         line = data[max(0, start - 120, data.rfind(b"\n", 0, start) + 1) : start]
         if before == b"_auth" or _SETS.search(line):
-            return Place(found.end())
+            return ValuePlace(found.end())
     for pattern in (_COLUMN, _ARROW):
         if (found := pattern.match(data, at)) is not None:
-            return Place(found.end(), True)
+            return ValuePlace(found.end(), True)
     if password and (found := _TOLD.match(data, at)) is not None:
-        return Place(found.end(), True)
+        return ValuePlace(found.end(), True)
     return None
 
 

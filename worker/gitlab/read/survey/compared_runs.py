@@ -20,7 +20,7 @@ from worker.logs.failure_lines import (
 )
 from worker.logs.line_kinds import may_tell_of_host
 from worker.logs.signature import find_exact_errors
-from worker.verdict.facts import TIME_LIMITS, Run, Unknown
+from worker.verdict.facts import TIME_LIMITS, JobRun, Unknown
 from worker.verdict.jobs import TOLD, FailingJob
 
 NAMED = 3
@@ -29,9 +29,9 @@ NAMED = 3
 
 def make_failing_run(
     job: FailingJob, errors: frozenset[str], listed: wire.Job | None, pipeline: wire.Pipeline
-) -> Run:
+) -> JobRun:
     """Return a failing job as a run; less is known of a job that its pipeline does not list."""
-    return Run(
+    return JobRun(
         job_id=job.job_id,
         pipeline_id=pipeline.id if listed else 0,
         status="failed",
@@ -50,15 +50,15 @@ def describe_run(
     job: wire.Job,
     pipeline: wire.Pipeline,
     errors: frozenset[str],
-    ours: Run,
+    ours: JobRun,
     words: Mapping[str, str],
-) -> Run:
+) -> JobRun:
     """Describe a job with these errors as a run beside `ours`; `words` are those of the failing
     job's log for each of its errors."""
     of_mr = wire.OF_MR.match(pipeline.ref)
     lacked = ours.errors - errors if ours.errors & errors else frozenset()
     lacked = ours.failures & lacked or lacked
-    return Run(
+    return JobRun(
         job_id=job.id,
         pipeline_id=pipeline.id,
         status=job.status,

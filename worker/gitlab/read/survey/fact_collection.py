@@ -27,7 +27,7 @@ from worker.gitlab.read.survey.compared_runs import (
     read_own_errors,
 )
 from worker.gitlab.read.wire import parse_dimensions
-from worker.verdict.facts import Facts, Run, Target, Unknown
+from worker.verdict.facts import Facts, JobRun, Target, Unknown
 from worker.verdict.jobs import FailingJob, Group
 
 LOGS = 8
@@ -297,7 +297,7 @@ class FactCollector:
 
     def _add_own_facts(self, facts: Facts, group: Group, near: ComparedPipelines) -> Facts:
         """Return the facts with those from the pipeline itself and from the job's own log."""
-        first, recovered = group.jobs[0], list[tuple[Run, Run]]()
+        first, recovered = group.jobs[0], list[tuple[JobRun, JobRun]]()
         for failed, passed in self._find_recovered(near.own):
             run = self._describe_run(failed, near.own, facts.run)
             if facts.has_same_error(run):
@@ -320,7 +320,9 @@ class FactCollector:
             may_blame_host=may_blame_host(log),
         )
 
-    def _find_siblings(self, facts: Facts, ref: wire.JobRef, own: wire.Pipeline) -> Iterator[Run]:
+    def _find_siblings(
+        self, facts: Facts, ref: wire.JobRef, own: wire.Pipeline
+    ) -> Iterator[JobRun]:
         """Yield the newest runs of the other jobs of the same matrix, by their names."""
         group = parse_dimensions(ref.name).get("group")
         newest = {job.ref: job for job in sorted(self._list_all_jobs(own), key=lambda job: job.id)}
@@ -352,7 +354,7 @@ class FactCollector:
         )
 
     def _describe_target(
-        self, ref: wire.JobRef, near: ComparedPipelines, ours: Run
+        self, ref: wire.JobRef, near: ComparedPipelines, ours: JobRun
     ) -> Target | Unknown:
         runs = self._find_runs(ref, near.target, ours)
         if isinstance(runs, Unknown):
@@ -379,8 +381,8 @@ class FactCollector:
         return self._started if ref.started_by else self._jobs
 
     def _find_runs(
-        self, ref: wire.JobRef, pipelines: Sequence[wire.Pipeline] | Unknown, ours: Run
-    ) -> tuple[Run, ...] | Unknown:
+        self, ref: wire.JobRef, pipelines: Sequence[wire.Pipeline] | Unknown, ours: JobRun
+    ) -> tuple[JobRun, ...] | Unknown:
         """Find the runs of the job, newest pipeline first; Unknown if there are none and some
         pipelines could not be read."""
         if isinstance(pipelines, Unknown):
@@ -395,5 +397,5 @@ class FactCollector:
         )
         return unread[0] if unread and not runs else runs
 
-    def _describe_run(self, job: wire.Job, pipeline: wire.Pipeline, ours: Run) -> Run:
+    def _describe_run(self, job: wire.Job, pipeline: wire.Pipeline, ours: JobRun) -> JobRun:
         return describe_run(job, pipeline, self._get_errors(job.id), ours, self._words)

@@ -130,7 +130,7 @@ def _read_other_systems(
     path = f"{reader.pipeline_project}/repository/commits/{subject.sha}/statuses"
     what = "the commit's statuses"
     try:
-        found = reader.client.many(path, wire.Status, what, pages=STATUS_PAGES)
+        found = reader.client.many(path, wire.CommitStatus, what, pages=STATUS_PAGES)
     except NotFound:
         return
     except SourceError as error:

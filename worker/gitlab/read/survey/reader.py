@@ -25,7 +25,7 @@ from worker.logs.failure_lines import MOST_TOLD
 from worker.safety.untrusted import one_line
 from worker.verdict import rules
 from worker.verdict.fact_sentences import describe_facts
-from worker.verdict.facts import Facts, Run, Unknown
+from worker.verdict.facts import Facts, JobRun, Unknown
 from worker.verdict.grouping import group_jobs
 from worker.verdict.jobs import EXCERPT, TOLD, FailingJob, Group, RuleMatch, Survey
 from worker.verdict.proofs import make_ruling
@@ -268,5 +268,5 @@ def _is_recorded(group: Group) -> bool:
 def _make_unread(group: Group, reason: str) -> Facts:
     why = Unknown(reason)
     job = group.jobs[0]
-    run = Run(job.job_id, 0, "failed", reason=job.reason, url=job.url)
+    run = JobRun(job.job_id, 0, "failed", reason=job.reason, url=job.url)
     return Facts(job.name, run, (), why, (), why, why, why, why)

@@ -15,7 +15,7 @@ from worker.gitlab.read.survey.reader import describe_log
 from worker.gitlab.read.wire import Job
 from worker.logs.trace import clean_trace
 from worker.safety.redacted_values import redact_bytes
-from worker.verdict.facts import Facts, Run
+from worker.verdict.facts import Facts, JobRun
 from worker.verdict.grouping import group_jobs
 from worker.verdict.jobs import FailingJob, Group, RuleMatch
 
@@ -164,9 +164,9 @@ def test_a_failure_without_a_decisive_error_is_not_remembered(pair: Pair) -> Non
     assert _group(*pair.one).key == ""
 
 
-def _find_run(job: str, trace: bytes) -> Run:
+def _find_run(job: str, trace: bytes) -> JobRun:
     errors = frozenset(find_errors(clean_trace(trace), "script_failure"))
-    return Run(1, 1, "failed", reason="script_failure", errors=errors)
+    return JobRun(1, 1, "failed", reason="script_failure", errors=errors)
 
 
 def _repeats(one: tuple[str, bytes], other: tuple[str, bytes]) -> bool:

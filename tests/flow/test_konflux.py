@@ -12,7 +12,7 @@ import yaml
 from tests.clusters import Cluster, TestingFarm
 from tests.flow import quotes
 from tests.flow.product import Product, product
-from tests.simulators.gitlab import Status
+from tests.simulators.gitlab import CommitStatus
 from worker.lab.script import Answer, Asked, Call, Say
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
@@ -148,7 +148,7 @@ def fill(made: Product, cluster: Cluster, farm: TestingFarm, files: TestingFarm)
     for job in made.scene.pipeline.jobs:
         job.status, job.failure_reason = "success", None
     sha = made.scene.pipeline.sha
-    said = Status("konflux/app-on-pull-request", "failed", "", "1 of 9 tasks failed", PAGE)
+    said = CommitStatus("konflux/app-on-pull-request", "failed", "", "1 of 9 tasks failed", PAGE)
     made.scene.mr.source_project.statuses[sha] = [said]
     condition = {"type": "Succeeded", "status": "False", "reason": "Failed", "message": "x"}
     labels = {f"{PAC}/sha": sha, f"{PAC}/pull-request": str(made.scene.mr.iid)}

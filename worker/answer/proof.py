@@ -1,6 +1,6 @@
 """Proves quotes: each one is byte for byte in the captured evidence, or is left out.
 
-In a reply in free text, a quote that is not proven is struck out with a remark.
+In a reply in free text, `note_parts` puts a remark in place of a quote that is not proven.
 """
 
 import re

@@ -1,4 +1,5 @@
-"""Our texts for the model, except the workflow, the tools' descriptions and repair requests.
+"""Our texts for the model, except the workflow, the tools' descriptions, repair requests
+(`answer/repair.py`), and what a budget says of itself (`settings/limits.py`).
 
 Warnings and reminders go at the end of one request and are not stored.
 """

@@ -1,4 +1,5 @@
-"""Builds the operators' pages: the list of turns, and how often verdicts were right.
+"""Gives the operators' pages their rows: the list of turns, and how often verdicts were right.
+Columns and words are in `templates/`.
 
 Pure except for reading the rows and the clock.
 """

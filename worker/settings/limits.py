@@ -1,4 +1,5 @@
-"""`limits:`: the budgets of one run, and what else runs, threads and projects may use up."""
+"""`limits:`: the budgets of one run, with the words that warn the model of each, and what else
+runs, threads and projects may use up."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""Workflow files: Markdown with a YAML front matter, whose fields CONTRIBUTING.md explains."""
+"""The commands that comments may give, built in (`COMMANDS`) and by workflow files: Markdown with a
+YAML front matter, whose fields CONTRIBUTING.md explains."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping

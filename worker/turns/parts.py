@@ -240,14 +240,14 @@ class Attempt:
     model: Callable[[], Model] | None = None
     """Makes the model that was asked for; None means the configured one."""
     give_up_reason: str = ""
-    """Why the turn is only reported and not worked on: its runs have died, or somebody has ended it."""
+    """Why the turn is only reported and not worked on: its runs died, or somebody has ended it."""
     may_postpone: bool = False
     """Whether it may wait for an unavailable model."""
     reply_route: ReplyRoute = ReplyRoute()
     """What a reply needs."""
     is_last_look: bool = True
-    """Whether an answer of GitLab's that ends it is to be believed: it has been the same for long, or
-    there will be no other run."""
+    """Whether an answer of GitLab's that ends it is to be believed: it has been the same for long,
+    or there will be no other run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,8 @@ def write_bodies(
     of it with the finding, "" without one.
 
     Changes that a finding advises go on the diff as well, unless the turn is private or was to
-    answer a question; `trials` says which ones the sandbox has run. `give_up_reason` is the attempt's.
+    answer a question; `trials` says which ones the sandbox has run. `give_up_reason` is
+    as in `Attempt`.
     """
     context, hosts = turn.context, turn.terms.hosts
     outcome = context.outcome or NO_OUTCOME

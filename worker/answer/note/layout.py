@@ -1,4 +1,5 @@
-"""Lays out the note on a finding: which parts are visible at once, and which are folded. Pure."""
+"""Lays out the note on a finding: the words of its headline, which parts are visible at once, and
+which are folded. Pure."""
 
 import re
 from bisect import bisect_left

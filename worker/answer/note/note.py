@@ -1,4 +1,5 @@
-"""The bodies of Sandpiper's notes. Pure: all text that others wrote is made harmless here.
+"""The bodies of Sandpiper's notes, and the small print at their foot. Pure: all text that others
+wrote is made harmless here.
 
 Every body begins with the session's marker on a line of its own (`marker.find_marker`). At most
 eight lines are visible at once; the rest is folded. Callers have redacted every value; well-known

@@ -1,4 +1,5 @@
-"""The parts of a note, and the templates that they are filled into. All of it is harmless."""
+"""The parts below a note's headline: quotes, what stands in place of one that is not proven, code;
+and the templates (`templates/`) that they are filled into. All of it is harmless."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence

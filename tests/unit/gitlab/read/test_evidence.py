@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulators.gitlab import Access, GitLabSim, Scene, Status
+from tests.simulators.gitlab import Access, CommitStatus, GitLabSim, Scene
 from tests.unit.conftest import fetch, subject_of, told
 from worker.errors import ArgumentError, SourceError
 from worker.gitlab.read import job_runs, merge_request, reports
@@ -193,8 +193,10 @@ def test_the_ci_configuration_is_headed_by_what_is_wrong_with_it(
 def test_statuses_of_outside_systems_come_failed_first(scene: Scene, reader: Reader) -> None:
     at = "2026-11-20T09:00:00Z"
     scene.project.statuses[scene.mr.sha] = [
-        Status("lint", "success", at),
-        Status("konflux/build", "failed", at, "1 of 9\ntasks failed", "https://konflux.example/1"),
+        CommitStatus("lint", "success", at),
+        CommitStatus(
+            "konflux/build", "failed", at, "1 of 9\ntasks failed", "https://konflux.example/1"
+        ),
     ]
     document = fetch(reader, "gitlab_list_commit_statuses")
     assert [each["name"] for each in told(document)["statuses"]] == ["konflux/build", "lint"]

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.fakes import masking
-from tests.simulators.gitlab import DiffFile, GitLabSim, Scene, Status
+from tests.simulators.gitlab import CommitStatus, DiffFile, GitLabSim, Scene
 from tests.unit.conftest import subject_of, zipped
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.session_reader import Reader
@@ -199,13 +199,13 @@ def test_what_other_systems_report_as_failed_is_a_group_each(sim: GitLabSim, sce
     pipeline.bridges += [Bridge(1, "start", "failed")]
     at, page = "2026-11-20T09:00:00Z", "https://ui.example/ns/t/pipelinerun/app-x7k2p"
     scene.project.statuses[pipeline.sha] = [
-        Status("lint", "failed", at, target_url=job.web_url),
-        Status("start", "failed", at),
-        Status("of another pipeline", "failed", at, target_url=f"{sim.url}/g/p/-/jobs/9"),
-        Status("konflux/app", "failed", at, "runner_system_failure", page),
-        Status("konflux/e2e", "failed", at, "1 of 9\ntasks failed", "javascript:alert(1)"),
-        Status("coverage", "failed", at, allow_failure=True),
-        Status("scanner", "success", at),
+        CommitStatus("lint", "failed", at, target_url=job.web_url),
+        CommitStatus("start", "failed", at),
+        CommitStatus("of another pipeline", "failed", at, target_url=f"{sim.url}/g/p/-/jobs/9"),
+        CommitStatus("konflux/app", "failed", at, "runner_system_failure", page),
+        CommitStatus("konflux/e2e", "failed", at, "1 of 9\ntasks failed", "javascript:alert(1)"),
+        CommitStatus("coverage", "failed", at, allow_failure=True),
+        CommitStatus("scanner", "success", at),
     ]
     made = read_survey(opened(sim, scene, pipeline))
     assert [(each.job_names, each.external) for each in made.groups] == [
@@ -228,7 +228,7 @@ def test_what_other_systems_report_as_failed_is_a_group_each(sim: GitLabSim, sce
 
 def test_a_pipeline_of_outside_reports_alone_has_groups(sim: GitLabSim, scene: Scene) -> None:
     pipeline = sim.run_pipeline(scene.mr)
-    scene.project.statuses[pipeline.sha] = [Status("konflux/app", "failed", "", "x", "")]
+    scene.project.statuses[pipeline.sha] = [CommitStatus("konflux/app", "failed", "", "x", "")]
     (group,) = read_survey(opened(sim, scene, pipeline)).groups
     assert (group.job_names, group.external) == ("konflux/app", True)
 

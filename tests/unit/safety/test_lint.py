@@ -146,6 +146,7 @@ def test_notes_of_any_mixture_pass_and_are_short() -> None:
         ("```suggestion:-0+0\nx\n```", "named"),
         ("a\u202eb", "nobody sees"),
         ("a\rb", "nobody sees"),
+        ("> a\n- 1. \r~~~", "nobody sees"),
         ("x" * lint.MAX_SIZE, "characters"),
     ],
 )

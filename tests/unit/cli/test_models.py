@@ -178,7 +178,7 @@ def test_a_provider_that_does_not_answer_is_said_and_the_others_are_shown(tmp_pa
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("discover", "nobody"), "unknown provider 'nobody'; known: anthropic"),
+        (("discover", "nobody"), "unknown provider 'nobody'; known: "),
         (("discover", "gemini-vertex"), "gemini-vertex: this provider has no list of its models"),
         (("discover", "anthropic"), "anthropic: no API key: set ANTHROPIC_API_KEY"),
         (("discover", "openai-compatible"), "base_url ($OPENAI_BASE_URL): it is not set"),

@@ -217,7 +217,7 @@ def test_a_key_may_lie_in_a_file(tmp_path: Path) -> None:
 BAD: list[tuple[str, str]] = [
     (
         "{x: {base_url: 'http://h'}}",
-        r"unknown provider 'x'; known: anthropic, .*providers\.x\.api: anth",
+        r"unknown provider 'x'; known: .*anthropic, .*providers\.x\.api: anth",
     ),
     ("{x: {api: openai}}", r"models\.providers\.x\.api: expected .* did you mean openai-chat"),
     ("{x: {api: openai-chat, auth: magic}}", r"models\.providers\.x\.auth: expected nothing, key"),

@@ -349,7 +349,7 @@ def test_a_long_reason_is_cut() -> None:
         ({"spec": "anthropic/"}, "expected provider/model"),
         ({"spec": "/claude"}, "expected provider/model"),
         ({"spec": "anthropic/claude sonnet"}, "expected provider/model"),
-        ({"spec": "acme/claude"}, "unknown provider 'acme'; known: anthropic"),
+        ({"spec": "nobody/claude"}, "unknown provider 'nobody'; known: "),
         ({"key": " "}, "anthropic: no API key: set ANTHROPIC_API_KEY"),
         ({"key": "sk-secret\nx"}, "characters no API key has"),
         ({"key": "sk-sécret"}, "characters no API key has"),

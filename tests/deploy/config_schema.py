@@ -1,16 +1,20 @@
-"""The chart's value `config` is sandpiper.yaml: its schema is made from the settings.
+"""What a deployment takes from the settings: `python -m tests.deploy.config_schema` writes it.
 
-`python -m tests.deploy.config_schema` writes it into helm/sandpiper/values.schema.json.
+The chart's value `config` is sandpiper.yaml: its schema goes into helm/sandpiper/values.schema.json.
+Variables that compose.yaml does not hand on yet are added to it.
 """
 
 import json
+from itertools import chain
 from typing import Any
 
 from tests.deploy.chart import CHART
 from worker.settings import Settings
+from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
 from worker.settings.validation import make_schema
 
 FILE = CHART / "values.schema.json"
+COMPOSE = CHART.parents[1] / "compose.yaml"
 OWN = ("broker", "store", "workflows")
 """Values of the chart itself, which says so where they stand in `config`."""
 
@@ -66,5 +70,19 @@ def _written() -> str:
     return text[:begin] + told + text[end:]
 
 
+def add_variables(text: str) -> str:
+    """Return compose.yaml with the variables of settings, and of providers' keys, that it lacks."""
+    keys = [name for place, names in SECRETS.items() if place[0] == "models" for name in names]
+    for names, below in (
+        ([*OVERRIDES, *chain(*DEFAULTS.values())], "  OTEL_EXPORTER_OTLP_ENDPOINT: "),
+        (keys, "  KONFLUX_TOKEN: "),
+    ):
+        lacking = [name for name in dict.fromkeys(names) if f" {name}" not in text]
+        added = "".join(f"  {name}: ${{{name}:-}}\n" for name in lacking)
+        text = text.replace(below, added + below, 1)
+    return text
+
+
 if __name__ == "__main__":
     FILE.write_text(_written(), encoding="utf-8")
+    COMPOSE.write_text(add_variables(COMPOSE.read_text("utf-8")), encoding="utf-8")

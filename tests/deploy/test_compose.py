@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.deploy import config_schema
 from tests.deploy.image import ROOT
 from tests.law.house import agree
 from worker import settings
@@ -207,6 +208,18 @@ def test_every_secret_reaches_who_needs_it_and_nobody_else(place: tuple[str, ...
 def test_every_variable_of_the_reference_reaches_every_service(variable: str) -> None:
     given = {name for name in OURS if variable in compose()["services"][name]["environment"]}
     assert agree(OURS, given, f"those that get {variable}, by x-environment of compose.yaml")
+
+
+@pytest.mark.parametrize(
+    ("variable", "group"), [("GEMINI_BASE_URL", "environment"), ("GEMINI_API_KEY", "tokens")]
+)
+def test_a_variable_that_is_lacking_is_added_to_its_group(variable: str, group: str) -> None:
+    whole = config_schema.COMPOSE.read_text("utf-8")
+    line = f"  {variable}: ${{{variable}:-}}\n"
+    added = config_schema.add_variables(whole.replace(line, ""))
+
+    assert yaml.safe_load(added)[f"x-{group}"] == yaml.safe_load(whole)[f"x-{group}"]
+    assert added.count(line) == 1
 
 
 def test_the_chart_takes_every_variable_of_the_reference() -> None:

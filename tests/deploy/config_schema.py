@@ -1,6 +1,6 @@
 """What a deployment takes from the settings: `python -m tests.deploy.config_schema` writes it.
 
-The chart's value `config` is sandpiper.yaml: its schema goes into helm/sandpiper/values.schema.json.
+The chart's value `config` is sandpiper.yaml: its schema goes into the chart's values.schema.json.
 Variables that compose.yaml does not hand on yet are added to it.
 """
 

@@ -269,7 +269,7 @@ def test_a_server_without_a_list_is_named() -> None:
 def test_a_provider_without_a_list_and_an_unknown_one_are_refused() -> None:
     with pytest.raises(ConfigError, match="anthropic-vertex: this provider has no list"):
         ask("anthropic-vertex", "")
-    with pytest.raises(ConfigError, match="unknown provider 'nobody'; known: .*anthropic, "):
+    with pytest.raises(ConfigError, match=r"unknown provider 'nobody'; known: .*anthropic, "):
         ask("nobody", "")
 
 

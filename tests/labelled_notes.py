@@ -11,13 +11,12 @@ from tests.labelled_worlds import Built, World, build
 from tests.parts import change_parts
 from tests.simulators.gitlab import GitLabSim, Scene
 from worker import wiring
-from worker.answer.note.layout import HEADLINES
 from worker.conversation.messages import User
 from worker.conversation.model import Reply
 from worker.conversation.triggers import PipelineFailed
 from worker.settings.loading import load
 from worker.turns.parts import Deps
-from worker.verdict.verdict import Verdict
+from worker.verdict.verdict import HEADLINES, Verdict
 
 LABELS = {
     Verdict.FLAKY: "flaky",

@@ -1,5 +1,5 @@
 """Gives the operators' pages their rows: the list of turns, and how often verdicts were right.
-Columns and words are in `templates/`.
+Their columns and words are in `templates/`.
 
 Pure except for reading the rows and the clock.
 """
@@ -16,7 +16,7 @@ from worker.jobs import precision
 from worker.jobs.precision import Bucket
 from worker.jobs.verdict_days import DayReport, Frequent, WrongVerdict
 from worker.pages.stored import find_state
-from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, VERDICTS, check_web_url, describe_verdict
+from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, check_web_url, describe_verdict
 from worker.safety.untrusted import one_line
 from worker.sessions.recent import (
     RUNNING,
@@ -28,7 +28,7 @@ from worker.sessions.recent import (
     parse_project_id,
 )
 from worker.sessions.store import SessionStore
-from worker.verdict.verdict import Verdict
+from worker.verdict.verdict import NAMES, Verdict
 
 ROWS = 50
 
@@ -60,7 +60,7 @@ class Query:
     """Which turns are asked for: all that match each of the fields that is not "".
 
     `cursor` is that of a page, `project` an id, a path or a glob, `verdict` and `state` keys
-    of VERDICTS and STATES; each word of `text` has to be in the row.
+    of NAMES and STATES; each word of `text` has to be in the row.
     """
 
     cursor: str = ""
@@ -108,7 +108,7 @@ def parse_query(read: Callable[[str], str]) -> Query | None:
     return Query(
         cursor=cursor,
         project=one_line(read("project"), 200),
-        verdict=verdict if verdict in {str(each) for each in VERDICTS} else "",
+        verdict=verdict if verdict in {str(each) for each in NAMES} else "",
         state=state if state in STATES else "",
         text=one_line(read("text"), 100),
     )
@@ -137,7 +137,7 @@ class Overview:
     @property
     def verdicts(self) -> Mapping[str, str]:
         """The verdicts that can be asked for, in words."""
-        return {str(verdict): words for verdict, words in VERDICTS.items()}
+        return {str(verdict): words for verdict, words in NAMES.items()}
 
     @property
     def states(self) -> Mapping[str, str]:

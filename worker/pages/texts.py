@@ -21,22 +21,13 @@ from markupsafe import Markup, escape
 from worker.conversation.context import Status
 from worker.safety.untrusted import one_line, parse_json, visible
 from worker.sessions.recent import RUNNING
-from worker.verdict.verdict import Verdict
+from worker.verdict.verdict import NAMES, Verdict
 
 _MAX_TEXT = 8_000
 """The most characters of one text."""
 
 _MAX_PAGE = 1_500_000
 """The most characters of all texts of a page."""
-
-VERDICTS = {
-    Verdict.CHANGE: "Caused by this change",
-    Verdict.TARGET: "Already failing on the target branch",
-    Verdict.FLAKY: "Flaky",
-    Verdict.INFRASTRUCTURE: "Infrastructure",
-    Verdict.UNKNOWN: "Not clear",
-    Verdict.ABSTAIN: "Not enough evidence",
-}
 
 INTERRUPTED, GIVEN_UP, DRY_RUN = "interrupted", "given-up", "dry-run"
 """States of a turn besides RUNNING and those of `context.Status`."""
@@ -250,7 +241,7 @@ def format_size(size: int) -> str:
 
 def describe_verdict(verdict: str) -> str:
     """Return a stored verdict in words; "" for an unknown one."""
-    return VERDICTS[Verdict(verdict)] if verdict in set(Verdict) else ""
+    return NAMES[Verdict(verdict)] if verdict in set(Verdict) else ""
 
 
 def describe_state(state: str) -> str:

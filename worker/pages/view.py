@@ -1,5 +1,5 @@
-"""Builds the content of a stored session's page, its chart of tokens among it. Pure; caps texts,
-which templates escape.
+"""Builds the content of a stored session's page: what is said of each step, the chart of tokens.
+Pure; caps texts, which templates escape.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

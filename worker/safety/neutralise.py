@@ -1,4 +1,5 @@
-"""Makes the model's Markdown harmless for a GitLab note: everything that a model writes is hostile.
+"""Makes the model's Markdown harmless for a GitLab note, and cuts it where it is too long:
+everything that a model writes is hostile.
 
 The text is parsed line by line and rewritten; whatever is not known to be harmless becomes plain
 text or code. GitLab's Markdown: https://docs.gitlab.com/user/markdown/. The result is guaranteed to

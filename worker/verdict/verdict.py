@@ -32,6 +32,26 @@ class Verdict(StrEnum):
     ABSTAIN = "not enough evidence"
 
 
+HEADLINES = {
+    Verdict.CHANGE: "Caused by this change",
+    Verdict.TARGET: "Already failing on the target branch",
+    Verdict.FLAKY: "Flaky: not caused by this change",
+    Verdict.INFRASTRUCTURE: "Infrastructure: not caused by this change",
+    Verdict.UNKNOWN: "Not clear whether this change is the cause",
+    Verdict.ABSTAIN: "Not enough evidence to say",
+}
+"""How a note says it, in its headline."""
+
+NAMES = {
+    Verdict.CHANGE: "Caused by this change",
+    Verdict.TARGET: "Already failing on the target branch",
+    Verdict.FLAKY: "Flaky",
+    Verdict.INFRASTRUCTURE: "Infrastructure",
+    Verdict.UNKNOWN: "Not clear",
+    Verdict.ABSTAIN: "Not enough evidence",
+}
+"""The same in short, on pages."""
+
 CLAIMS = frozenset({Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY, Verdict.INFRASTRUCTURE})
 """The verdicts that say something, and so need evidence."""
 

@@ -1,4 +1,5 @@
-"""Verifies what GitLab signs: the id tokens of CI jobs and of people who sign in.
+"""Verifies what GitLab signs, the id tokens of CI jobs and of people who sign in, and counts how
+often a project's jobs ask.
 
 Both are signed with the same keys, and differ in their audience and their claims.
 """

@@ -40,16 +40,7 @@ from worker.logs.bystanders import Bystander, find_bystander
 from worker.safety.lint import MAX_LINES, count_visible_lines
 from worker.safety.sentences import before_code, split_sentences
 from worker.verdict.finding import Evidence, Finding, HiddenPart, JobArtifact, JobLog, RepoFile
-from worker.verdict.verdict import Verdict
-
-HEADLINES = {
-    Verdict.CHANGE: "Caused by this change",
-    Verdict.TARGET: "Already failing on the target branch",
-    Verdict.FLAKY: "Flaky: not caused by this change",
-    Verdict.INFRASTRUCTURE: "Infrastructure: not caused by this change",
-    Verdict.UNKNOWN: "Not clear whether this change is the cause",
-    Verdict.ABSTAIN: "Not enough evidence to say",
-}
+from worker.verdict.verdict import HEADLINES, Verdict
 
 _TO_DO = "What to do"
 _FIELDS = {

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import product
 
 from worker.answer.failed_jobs import cut_names
-from worker.answer.note.layout import HEADLINES, Layout
+from worker.answer.note.layout import Layout
 from worker.answer.note.note_parts import (
     MAX_BRIEF,
     MAX_NAME,
@@ -41,6 +41,7 @@ from worker.safety.redacted_values import Counts, count_all, describe_counts, gr
 from worker.safety.untrusted import one_line, parse_object
 from worker.verdict.finding import FailedJob, Finding, Unproven
 from worker.verdict.jobs import Group, Hit
+from worker.verdict.verdict import HEADLINES
 
 MAX_BODY = 60_000
 """The most characters of a body; GitLab accepts a million."""

@@ -1,4 +1,5 @@
-"""Causes that are recognised without a model, by the rules of `table`. Pure."""
+"""Causes that are recognised without a model: by the rules of `table`, and what GitLab itself gives
+as its reason for refusing, in words. Pure."""
 
 import re
 

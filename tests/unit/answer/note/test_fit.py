@@ -11,13 +11,13 @@ from tests.unit.safety.test_neutralise import HOSTS
 from worker.answer.note import note
 from worker.answer.note.facts import write_diff_links
 from worker.answer.note.fit import LONGEST
-from worker.answer.note.layout import HEADLINES, Layout
+from worker.answer.note.layout import Layout
 from worker.answer.parse import list_named_failures
 from worker.answer.suggestions import Offers
 from worker.safety.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.safety.sentences import split_sentences
 from worker.verdict.finding import Evidence, FailedJobs, Finding, JobLog, RepoFile
-from worker.verdict.verdict import Verdict
+from worker.verdict.verdict import HEADLINES, Verdict
 
 WORDS = (
     *("the", "job", "fails", "because", "pytest", "cannot", "import", "this", "change", "moved"),

@@ -35,11 +35,8 @@ _ROUNDS = 8  # a worker loses a round only if another one wins it
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who works on a turn.
-
-    `trigger_id` is the trigger that is served; `expires_at` is in epoch seconds. `fence` is how
-    often the turn was taken over from a dead owner.
-    """
+    """Who works on a turn, for which trigger, until when (epoch seconds). `fence` is how often the
+    turn was taken over from a dead owner."""
 
     owner: str
     trigger_id: str
@@ -105,10 +102,8 @@ class SessionStore:
         return max(self._list_turns_with(key, layout.CONTEXT), default=None)
 
     def find_last_change(self, key: SessionKey) -> float | None:
-        """Find when the session's latest turn was committed, in epoch seconds.
-
-        If no turn is committed, find when anything was last written; None if nothing was.
-        """
+        """Find when the session's latest turn was committed, or else anything was last written, in
+        epoch seconds; None if nothing was."""
         names = list(self._objects.list_names(layout.make_session_prefix(key)))
         commits = [name for name in names if name.endswith(f"/{layout.CONTEXT}")]
         times = [self._objects.find_modification_time(name) for name in commits[-1:] or names]
@@ -124,8 +119,9 @@ class SessionStore:
         """Read the committed `context.json` of a turn."""
         content = self._read(key, turn, layout.CONTEXT, MAX_CONTEXT)
         if content is None:
-            name = layout.make_turn_prefix(key, turn) + layout.CONTEXT
-            place = self._objects.describe_place(name)
+            place = self._objects.describe_place(
+                layout.make_turn_prefix(key, turn) + layout.CONTEXT
+            )
             raise StoreError(f"there is no {place}: the turn was not committed")
         return content
 
@@ -167,10 +163,8 @@ class SessionStore:
         return self._objects.open(layout.make_turn_prefix(key, turn) + layout.FILES)
 
     def write_files(self, key: SessionKey, turn: int, chunks: Iterable[bytes]) -> int:
-        """Store `sandbox.tar.gz` from a stream, before the turn is committed; return its bytes.
-
-        Raises TurnTaken if the turn is committed, also during the upload.
-        """
+        """Store `sandbox.tar.gz` from a stream; return its bytes. Raises TurnTaken once the turn is
+        committed, also during the upload."""
 
         def refuse_at_the_end() -> Iterator[bytes]:
             # An exception at the end of the stream makes the upload undo itself.
@@ -366,8 +360,8 @@ class SessionStore:
                 self._objects.delete(name)
 
     def _make_odd(self, name: str, what: str) -> StoreError:
-        place, question = self._objects.describe_place(name), "is it the store that answers?"
-        return StoreError(f"{place} {what}: is the store up, and {question}", transient=True)
+        ask = f"{what}: is the store up, and is it the store that answers?"
+        return StoreError(f"{self._objects.describe_place(name)} {ask}", transient=True)
 
     def _read(self, key: SessionKey, turn: int, leaf: str, limit: int = _MAX_SMALL) -> bytes | None:
         stored = self._objects.read(layout.make_turn_prefix(key, turn) + leaf, limit)

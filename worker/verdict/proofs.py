@@ -70,14 +70,11 @@ def _find_unexplained_run(facts: Facts) -> JobRun | None:
     the runner did later is no explanation."""
     before = (each for each in facts.runs_of_other_sources if facts.run.is_after(each))
     runs = (*facts.known_attempts, *before)
-    outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
     for run in runs:
-        if run.status == "failed" and run.reason not in outside:
+        if run.status == "failed" and run.reason not in NEVER_THE_CHANGE | UNLESS_CONFIGURED:
             kind = (run.source, run.place)
-            alike = tuple(
-                each for each in runs if each != run and (each.source, each.place) == kind
-            )
-            behind = replace(facts, run=run, others=(), attempts=alike)
+            same = (each for each in runs if each != run and (each.source, each.place) == kind)
+            behind = replace(facts, run=run, others=(), attempts=tuple(same))
             proofs = (_prove_flaky_here, _prove_flaky_there, _prove_preexisting)
             if not any(rule(behind) for rule in proofs):
                 return run
@@ -105,8 +102,7 @@ def _find_passes(
 ) -> list[tuple[JobRun, JobRun]]:
     """Return, for each of the failing job's errors, a pair: one of the `failed` runs with it, and a
     later one of `runs` that passed on the same commit in a pipeline of the same source. Return
-    nothing if an error has no such pair.
-    """
+    nothing if an error has no such pair."""
     left, found = set(facts.run.errors), list[tuple[JobRun, JobRun]]()
     for each in sorted(failed, key=lambda run: -len(facts.find_same_errors(run))):
         green = _find_alike_pass(each, runs)

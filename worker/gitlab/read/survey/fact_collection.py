@@ -308,10 +308,9 @@ class FactCollector:
             siblings=tuple(self._find_siblings(facts, self._get_ref(first), near.own)),
             recoveries=tuple(recovered),
         )
-        log = self._logs.find(first.job_id)
-        if log is None or first.job_id not in self._listed:
+        log, job = self._logs.find(first.job_id), self._listed.get(first.job_id)
+        if log is None or job is None:
             return facts
-        job = self._listed[first.job_id]
         return replace(
             facts,
             last_pass=log.describe_last_pass(),

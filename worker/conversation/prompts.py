@@ -84,6 +84,32 @@ _OLDER = (
 )
 _LOST = "The sandbox's files are lost: fetch again what you need."
 
+FAILED_AGAIN = """\
+(Nobody asks: GitLab says that {which} has failed again on this commit, in another way than what was
+looked into above: other jobs, or other errors. {files}
+Run the whole workflow now on this failure, with your tools, and answer with its sections: your
+answer takes the place of the note. What was found before is about the earlier run, whose jobs have
+other ids: say of it only what still matters.
+{time})
+
+{survey}
+"""
+ASKED_AGAIN = """\
+(The operator asks for the whole analysis once more, at the terminal. {files}
+Look at the failure with fresh eyes: run the whole workflow now, with your tools, and answer with
+its sections: your answer takes the place of the note. Say where you come to another conclusion than
+before.
+{time})
+
+{survey}
+"""
+LOOK_AGAIN = "Look at the failure again: the last attempt to explain it did not succeed."
+LOOK = "Look into the failure."
+LOOK_WITH_FRESH_EYES = (
+    "Look at the failure again with fresh eyes, and say where you come to another conclusion."
+)
+"""What the commands of comments ask the model."""
+
 _EMPTY = "Your last answer was empty. Call a tool, or write your final answer now."
 _FINISH = "{}: finish, with only the calls you still need."
 _NOT_RUN = "Your last answer held only tool calls. None of them was run."

@@ -35,11 +35,6 @@ from worker.turns.parts import Attempt, Deps, Ended, Skipped
 
 STOPPED = "stopped on request"
 
-_AGAIN = "Look at the failure again: the last attempt to explain it did not succeed."
-_INDEED = "Look into the failure."
-_OTHER_MODEL = (
-    "Look at the failure again with fresh eyes, and say where you come to another conclusion."
-)
 _NOT_YET = "Pipeline {} has not been looked at yet. Write `/sandpiper analyze` to start."
 _UNREADABLE = "What was found cannot be read any more. Write `/sandpiper analyze` to begin anew."
 
@@ -128,16 +123,18 @@ def _look_again(
 ) -> Ended | str:
     stored = stored_turns.load_newest(key, latest, deps)
     if stored is None:
-        return _answer_in_session(comment, key, _AGAIN, deps, run, first_look=True)
+        return _answer_in_session(comment, key, prompts.LOOK_AGAIN, deps, run, first_look=True)
     if comment.note.note_id in stored.answered_notes:
         session.complete_analysis(key, deps)
         return Skipped(f"note {comment.note.note_id} is answered already")
     found = stored_turns.find_verdict(key, latest, deps)
     explained = found is not None and found.found_by not in (RULE, KNOWN)  # by a model
     if stored.has_failed:
-        return _answer_in_session(comment, key, _AGAIN, deps, run, first_look=not explained)
+        return _answer_in_session(
+            comment, key, prompts.LOOK_AGAIN, deps, run, first_look=not explained
+        )
     if not explained:
-        return _answer_in_session(comment, key, _INDEED, deps, run, first_look=True)
+        return _answer_in_session(comment, key, prompts.LOOK, deps, run, first_look=True)
     return f"{_describe_analysis(stored)} Reply there to ask more."
 
 
@@ -159,7 +156,7 @@ def _change_model(comment: Comment, argument: str, deps: Deps, run: Attempt) -> 
         key = _find_session(comment, deps)
     except NotDone:
         return _run_workflow(comment, "analyze", deps, chosen)
-    return _answer_in_session(comment, key, _OTHER_MODEL, deps, chosen)
+    return _answer_in_session(comment, key, prompts.LOOK_WITH_FRESH_EYES, deps, chosen)
 
 
 def _make_asker(comment: Comment) -> Asker:

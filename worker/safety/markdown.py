@@ -1,5 +1,5 @@
-"""What Sandpiper itself writes into Markdown: any text as code, and the hidden marker in a note,
-which names its session."""
+"""What Sandpiper itself writes into Markdown: any text as code, with the languages that a block may
+have, and the hidden marker in a note, which names its session."""
 
 import re
 from dataclasses import dataclass

@@ -39,25 +39,6 @@ log = logging.getLogger("sandpiper.notes")
 _PASSES = frozenset({Verdict.FLAKY, Verdict.INFRASTRUCTURE})
 """Verdicts that say: run it again. The same failure after that ends them."""
 
-_LOOK = """\
-(Nobody asks: GitLab says that {which} has failed again on this commit, in another way than what was
-looked into above: other jobs, or other errors. {files}
-Run the whole workflow now on this failure, with your tools, and answer with its sections: your
-answer takes the place of the note. What was found before is about the earlier run, whose jobs have
-other ids: say of it only what still matters.
-{time})
-
-{survey}
-"""
-_ASKED = """\
-(The operator asks for the whole analysis once more, at the terminal. {files}
-Look at the failure with fresh eyes: run the whole workflow now, with your tools, and answer with
-its sections: your answer takes the place of the note. Say where you come to another conclusion than
-before.
-{time})
-
-{survey}
-"""
 _SAME = """\
 (GitLab says that {which} has failed again on this commit, in the same way: the same jobs with the
 same errors. The note says so.{ended})
@@ -117,7 +98,7 @@ def _make_look(
     `files` is the newest turn whose sandbox files can be restored, None if there is none.
     """
     surveyed = "\n\n".join(filter(None, (tell_survey(survey), tell_leads(survey))))
-    text = (_ASKED if on_request else _LOOK).format(
+    text = (prompts.ASKED_AGAIN if on_request else prompts.FAILED_AGAIN).format(
         which=_name_pipeline(stored, failure),
         files=prompts.tell_files(files, find_last_tool_turn(stored)),
         time=tell_time(deps.runtime.clock.now()),

@@ -1,5 +1,5 @@
-"""The verdict on a failure: what GitLab's record says of it (`proofs`), and what is left for the
-model to decide. Pure."""
+"""The verdict on a failure: what verdicts are called, the advice where the record proves one
+(`proofs`), and what is left for the model to decide. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -51,6 +51,14 @@ NAMES = {
     Verdict.ABSTAIN: "Not enough evidence",
 }
 """The same in short, on pages."""
+
+ADVICE = {
+    Verdict.FLAKY: "Retry the job.",
+    Verdict.INFRASTRUCTURE: "Retry the job; if it goes on, tell whoever keeps the runners.",
+    Verdict.TARGET: "Have it mended on the target branch, then rebase.",
+}
+"""The advice where GitLab's record proves another verdict than the model's, whose own advice may be
+the opposite."""
 
 CLAIMS = frozenset({Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY, Verdict.INFRASTRUCTURE})
 """The verdicts that say something, and so need evidence."""

@@ -40,7 +40,7 @@ from worker.logs.bystanders import Bystander, find_bystander
 from worker.safety.lint import MAX_LINES, count_visible_lines
 from worker.safety.sentences import before_code, split_sentences
 from worker.verdict.finding import Evidence, Finding, HiddenPart, JobArtifact, JobLog, RepoFile
-from worker.verdict.verdict import HEADLINES, Verdict
+from worker.verdict.verdict import ADVICE, HEADLINES, Verdict
 
 _TO_DO = "What to do"
 _FIELDS = {
@@ -59,13 +59,6 @@ workflow asks for."""
 _PATH = re.compile(r"[^\s/]{1,200}/\S{1,300}")
 _NOTHING_SAID = dict.fromkeys(("cause", "missing", "next_time", "to_do"), "")
 _ENDS = (*".!?…。！？", "")
-_INSTEAD = {
-    Verdict.FLAKY: "Retry the job.",
-    Verdict.INFRASTRUCTURE: "Retry the job; if it goes on, tell whoever keeps the runners.",
-    Verdict.TARGET: "Have it mended on the target branch, then rebase.",
-}
-"""The advice where GitLab's record proves another verdict than the model's, whose own advice may be
-the opposite."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +232,7 @@ class Layout:
     @property
     def _other_advice(self) -> str:
         """The advice that replaces the model's; "" if the model's stands."""
-        return _INSTEAD.get(self.finding.verdict, "") if self._is_overruled else ""
+        return ADVICE.get(self.finding.verdict, "") if self._is_overruled else ""
 
     def _fill(self, limits: PartLimits, small: str) -> tuple[dict[str, object], Parts]:
         """Return the values of the template but for the marker and the details, and the parts to

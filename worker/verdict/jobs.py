@@ -1,7 +1,7 @@
 """What is known of a failed pipeline before the model is asked: its failing jobs by cause, grouped
 by `grouping`. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -71,6 +71,33 @@ class FailingJob:
     def without_log(self) -> "FailingJob":
         """Return the job without the fields that are not stored."""
         return replace(self, end=(), error_text="", command="", exit_code=0, has_started=True)
+
+
+def split_families(jobs: Iterable[FailingJob]) -> list[list[FailingJob]]:
+    """Return the jobs of each matrix together, in the order of their first ones."""
+    families: dict[str, list[FailingJob]] = {}
+    for job in jobs:
+        families.setdefault(job.family or job.name, []).append(job)
+    return list(families.values())
+
+
+def describe_family(family: Sequence[FailingJob]) -> tuple[str, str]:
+    """Return the name of a matrix and how many of its jobs failed, such as `12 of 12 variants`; of
+    one job its own name and ""."""
+    first, failed = family[0], len(family)
+    if failed == 1:
+        return first.name, ""
+    return first.family or first.name, f"{failed} of {max(first.family_size, failed)} variants"
+
+
+def name_jobs(jobs: Iterable[FailingJob]) -> str:
+    """Return the jobs in a few words, such as `unit-tests (12 of 12 variants)`; without any, what
+    else has failed."""
+    names = [
+        f"{name} ({count})" if count else name
+        for name, count in map(describe_family, split_families(jobs))
+    ]
+    return ", ".join(names) or "the pipeline's configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +185,8 @@ class Group:
 
     @property
     def job_names(self) -> str:
-        """The jobs in a few words, such as `unit-tests (12 of 12 variants)`."""
-        families: dict[str, list[FailingJob]] = {}
-        for job in self.jobs:
-            families.setdefault(job.family or job.name, []).append(job)
-        names = [
-            f"{name} ({len(some)} of {max(some[0].family_size, len(some))} variants)"
-            if len(some) > 1
-            else some[0].name
-            for name, some in families.items()
-        ]
-        return ", ".join(names) or "the pipeline's configuration"
+        """The jobs in a few words: see `name_jobs`."""
+        return name_jobs(self.jobs)
 
 
 @dataclass(frozen=True, slots=True)

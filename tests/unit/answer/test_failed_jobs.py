@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.answer.failed_jobs import list_failed
+from worker.answer.failed_jobs import Detail, FailedLine, list_failed
 from worker.verdict.finding import FailedJobs
 from worker.verdict.jobs import FailingJob, Group, Survey
 
@@ -44,10 +44,13 @@ def test_tests_belong_to_the_job_that_they_stand_after(
 
 def test_a_job_has_its_link_its_step_and_how_many_of_its_matrix_failed() -> None:
     build, unit = list_failed(SURVEY, "")
-    assert build == FailedJobs("build", 501, BUILDS[0].url, "2 of 3 variants")
-    assert unit == FailedJobs("unit", 503, UNIT.url, step="pytest")
-    (one,) = list_failed(Survey((Group("a", "error", BUILDS[:1]),)), "")
-    assert (one.name, one.count) == ("build: [host]", "")
+    assert (build, unit) == (FailedJobs(BUILDS), FailedJobs((UNIT,)))
+    line = FailedLine((build, unit), "", frozenset({"gitlab.example.com"}))
+    assert line.write(Detail.WHOLE) == (
+        f"`build` ([2 of 3 variants]({BUILDS[0].url})); `unit` ([503]({UNIT.url})), `pytest`"
+    )
+    alone = list_failed(Survey((Group("a", "error", BUILDS[:1]),)), "")
+    assert FailedLine(alone, "").write(Detail.WHOLE) == "`build: [host]` (501)"
 
 
 @pytest.mark.parametrize(
@@ -60,8 +63,9 @@ def test_a_job_has_its_link_its_step_and_how_many_of_its_matrix_failed() -> None
     ],
 )
 def test_a_step_is_told_only_where_one_command_is_shown(excerpt: str, step: str) -> None:
-    (entry,) = list_failed(Survey((Group("a", "e", (_job(1, "unit", excerpt=excerpt),)),)), "")
-    assert entry.step == step
+    failed = FailedJobs((_job(1, "unit", excerpt=excerpt),))
+    told = f", `{step}`" if step else ""
+    assert FailedLine([failed], "").write(Detail.WHOLE) == f"`unit` (1){told}"
 
 
 def test_without_a_job_of_the_survey_nothing_is_listed() -> None:

@@ -1,6 +1,7 @@
 """Dataclasses as flat JSON objects. Pure.
 
-A renamed field keeps its stored key (KEY), or is still read under its former one (FORMER).
+A renamed field keeps its stored key (KEY), or is still read under its former one (FORMER). A field
+that is UNSTORED is left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,18 +16,22 @@ KEY = "key"
 FORMER = "former"
 """The entry of a field's metadata that holds a key under which earlier versions stored it."""
 
+UNSTORED = "unstored"
+"""The entry of a field's metadata that says that the field is not stored."""
+
 T = TypeVar("T")
 
 
 def to_stored(value: Any, *without: str) -> dict[str, Any]:
-    """The fields of a dataclass by their stored keys, except the fields named in `without`.
+    """The fields of a dataclass by their stored keys, except those that are UNSTORED or named in
+    `without`.
 
     Values are not copied: `dataclasses.asdict` copies deeply, which costs more than encoding them.
     """
     return {
         each.metadata.get(KEY, each.name): getattr(value, each.name)
         for each in fields(value)
-        if each.name not in without
+        if each.name not in without and UNSTORED not in each.metadata
     }
 
 
@@ -36,13 +41,15 @@ def pick_known(cls: Callable[..., Any], stored: Mapping[str, Any]) -> dict[str, 
 
 
 def from_stored(cls: Callable[..., T], stored: Mapping[str, Any]) -> T:
-    """The dataclass from the fields that `to_stored` returned.
+    """The dataclass from the fields that `to_stored` returned; a list, as JSON has it, becomes the
+    tuple that its field holds.
 
     Raises KeyError for an unknown key (see `pick_known`), TypeError if a field without a default is
     missing or one has a value of another type (see `_check_types`).
     """
-    names = _names(cls)
-    return _check_types(cls(**{names[key]: value for key, value in stored.items()}))
+    names, hints = _names(cls), _hints(cls)
+    values = {names[key]: value for key, value in stored.items()}
+    return _check_types(cls(**{name: _convert(each, hints[name]) for name, each in values.items()}))
 
 
 @cache
@@ -56,28 +63,57 @@ def _names(cls: Any) -> Mapping[str, str]:
     }
 
 
+def _convert(value: Any, hint: Any) -> Any:
+    """Return a list as a tuple where the type of its field is one; anything else as it is.
+
+    Raises TypeError for a list with items of other types than the tuple's.
+    """
+    if not isinstance(value, list) or get_origin(hint) is not tuple:
+        return value
+    kinds = get_args(hint)
+    if kinds[1:] == (...,):
+        kinds = kinds[:1] * len(value)
+    if len(kinds) != len(value):
+        raise TypeError(f"{len(value)} items in place of {len(kinds)}")
+    items = tuple(map(_convert, value, kinds))
+    for item, kind in zip(items, kinds, strict=True):
+        if not _is_of(item, tuple(_list_types(kind))):
+            raise TypeError(f"{repr(item)[:80]} in a list of {kind}")
+    return items
+
+
 def _check_types(value: T) -> T:
     """Return a dataclass whose fields have the right types; what is stored may be anything.
 
     Raises TypeError for a value of another type than its field's, and for a number that nothing can
-    be computed with: NaN, infinity, 10^400. The items of collections are not checked.
+    be computed with: NaN, infinity, 10^400. The items of collections that were not made here of
+    lists are not checked.
     """
     cls: Any = type(value)
     for name, types in _types(cls).items():
         content = getattr(value, name)
-        absurd = isinstance(content, int | float) and not abs(content) < 2**63
-        # To Python, true and false are numbers.
-        flag = isinstance(content, bool) and not {bool, object} & set(types)
-        if absurd or flag or not isinstance(content, types):
+        if not _is_of(content, types):
             raise TypeError(f"{name} of a {cls.__name__} is {repr(content)[:80]}")
     return value
+
+
+def _is_of(content: Any, types: tuple[type, ...]) -> bool:
+    absurd = isinstance(content, int | float) and not abs(content) < 2**63
+    # To Python, true and false are numbers.
+    flag = isinstance(content, bool) and not {bool, object} & set(types)
+    return isinstance(content, types) and not absurd and not flag
 
 
 @cache
 def _types(cls: Any) -> Mapping[str, tuple[type, ...]]:
     """The types that each field's value may have, by the field's name."""
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     return {each.name: tuple(_list_types(hints[each.name])) for each in fields(cls)}
+
+
+@cache
+def _hints(cls: Any) -> Mapping[str, Any]:
+    return get_type_hints(cls)
 
 
 def _list_types(hint: Any) -> Iterator[type]:

@@ -1,4 +1,5 @@
-"""Lists what failed, and writes it on one line of a note, as far as it fits. Pure.
+"""Lists what failed, writes how every note names failing jobs (`write_label`), and writes what
+failed on one line of a note, as far as it fits. Pure.
 
 The jobs are GitLab's, and in each stands what the model says failed there. Only where GitLab's list
 is not known, the line is the model's text.
@@ -7,7 +8,7 @@ is not known, the line is the model's text.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
 from itertools import takewhile
 
 from worker.safety.markdown import write_code_line
@@ -15,7 +16,13 @@ from worker.safety.neutralise import is_link_allowed
 from worker.safety.sentences import begin_words, join_sentences, split_sentences
 from worker.safety.untrusted import one_line, visible
 from worker.verdict.finding import FailedJobs
-from worker.verdict.jobs import FailingJob, Survey
+from worker.verdict.jobs import (
+    FailingJob,
+    Survey,
+    describe_family,
+    name_jobs,
+    split_families,
+)
 
 MOST_TESTS = 60
 """The most tests or steps that are read of an answer."""
@@ -37,30 +44,50 @@ _OPTION = re.compile(r"\s(?:-|[<>|&;]).*")
 def list_failed(survey: Survey | None, text: str) -> tuple[FailedJobs, ...]:
     """Return the jobs of the survey that failed, in its order, each with the tests and steps that
     the section `text` of an answer names after it; () without a survey."""
-    families: list[list[FailingJob]] = []
-    for group in survey.groups if survey else ():
-        by_name: dict[str, list[FailingJob]] = {}
-        for job in group.jobs:
-            by_name.setdefault(job.family or job.name, []).append(job)
-        families += by_name.values()
+    groups = survey.groups if survey else ()
+    families = [family for group in groups for family in split_families(group.jobs)]
     if not families:
         return ()
     named = _assign_names(visible(text), families)
-    return tuple(map(_make_entry, families, named))
-
-
-def _make_entry(jobs: Sequence[FailingJob], names: Sequence[str]) -> FailedJobs:
-    first, several = jobs[0], len(jobs) > 1
-    # An excerpt that shows several commands does not say which one failed.
-    steps = _STEP.findall(first.excerpt)
-    return FailedJobs(
-        first.family or first.name if several else first.name,
-        first.job_id,
-        first.url,
-        f"{len(jobs)} of {max(first.family_size, len(jobs))} variants" if several else "",
-        _OPTION.sub("", steps[0]).strip() if len(steps) == 1 else "",
-        tests=tuple(dict.fromkeys(names)),
+    return tuple(
+        FailedJobs(tuple(family), tuple(dict.fromkeys(names)))
+        for family, names in zip(families, named, strict=True)
     )
+
+
+def list_with_reasons(survey: Survey | None) -> tuple[FailedJobs, ...]:
+    """Return the jobs of each of the first five groups, for a note without a finding."""
+    failed = []
+    for group in survey.groups[:5] if survey else ():
+        if not group.jobs:
+            continue
+        reason = group.jobs[0].reason
+        if group.rule_match:
+            reason = group.rule_match.cause
+        elif group.hard_verdict and group.ruling:
+            reason = group.ruling.describe()[0]
+        elif group.hit:
+            reason = f"seen before, {group.hit.verdict}: {group.hit.cause}"
+        failed.append(FailedJobs(group.jobs, reason=reason))
+    return tuple(failed)
+
+
+def list_by_cause(survey: Survey | None) -> str:
+    """Return the failing jobs by cause as Markdown; "" if no cause has several."""
+    if survey is None or not any(len(group.jobs) > 1 for group in survey.groups):
+        return ""
+    lines = ["**Failing jobs by cause**", ""]
+    for group in survey.groups:
+        jobs = ", ".join(write_label([job], Form.DETAILS) for job in group.jobs)
+        lines.append(f"- {group.job_names}: {jobs}" if jobs else f"- {group.job_names}")
+    return "\n".join(lines)
+
+
+def _find_step(job: FailingJob) -> str:
+    """Return the command that failed, "" if it is not known."""
+    # An excerpt that shows several commands does not say which one failed.
+    steps = _STEP.findall(job.excerpt)
+    return _OPTION.sub("", steps[0]).strip() if len(steps) == 1 else ""
 
 
 def _assign_names(text: str, families: Sequence[Sequence[FailingJob]]) -> list[list[str]]:
@@ -87,6 +114,67 @@ def _assign_names(text: str, families: Sequence[Sequence[FailingJob]]) -> list[l
         elif current is not None and len(found[current]) < MOST_TESTS:
             found[current].append(name)
     return found
+
+
+# -------------------------------------------------------------------------------- how it is named
+
+MAX_NAME = 80
+
+
+class Form(Enum):
+    """Where a note names failing jobs: their name and the link to them look otherwise there."""
+
+    LINE = auto()
+    """The line of a finding that says what failed. The jobs are of one matrix."""
+    REPORT = auto()
+    """The list of a note without a finding."""
+    KNOWN = auto()
+    """The note on a known failure, where other jobs are linked."""
+    DETAILS = auto()
+    """The list by cause, whose entries begin with the names of the matrices."""
+
+
+def write_label(
+    jobs: Sequence[FailingJob],
+    form: Form,
+    hosts: frozenset[str] = frozenset(),
+    most: int = MAX_NAME,
+) -> str:
+    """Return how a note names failing jobs: by a name of at most `most` characters, and in brackets
+    what else it tells of them. All notes name them so, and tell what is in `beside`."""
+    beside = [_write_place(jobs, form, hosts)]
+    told = ", ".join(filter(None, beside))
+    return f"{_write_name(jobs, form, most)}{f' ({told})' if told else ''}"
+
+
+def _write_name(jobs: Sequence[FailingJob], form: Form, most: int) -> str:
+    match form:
+        case Form.LINE:
+            return write_code_line(one_line(describe_family(jobs)[0], most))
+        case Form.REPORT:
+            return write_code_line(_cut_names(name_jobs(jobs), most))
+        case Form.KNOWN:
+            return _cut_names(name_jobs(jobs), most)
+        case Form.DETAILS:
+            (job,) = jobs
+            own = job.name.removeprefix(f"{job.family}: ").strip("[]")
+            name = f"{job.job_id or job.name} {own if job.name != job.family else ''}"
+            name = name.replace("[", "(").replace("]", ")").strip()
+            return f"[{name}]({job.url})" if job.url else name
+
+
+def _write_place(jobs: Sequence[FailingJob], form: Form, hosts: frozenset[str]) -> str:
+    """Return the number of the first job with a link to it, "" where the name has it or none is."""
+    if form in (Form.KNOWN, Form.DETAILS):
+        return ""
+    first = jobs[0]
+    number = str(first.job_id or "")
+    if form is Form.LINE:
+        number = describe_family(jobs)[1] or number
+    elif number:
+        number = f"job {number}"
+    linked = is_link_allowed(first.url, hosts)
+    return f"[{number or 'its page'}]({first.url})" if linked else number
 
 
 # ------------------------------------------------------------------------------ the line of a note
@@ -131,7 +219,7 @@ class FailedLine:
             words = begin_words(line, LINE - 2)
             return f"{words} …" if words else one_line(line, LINE)
         if detail is Detail.NAMES:
-            return _join_labels([self._write_label(job) for job in self.jobs], _MOST_NAMES)
+            return _join_labels([*map(self._write_label, self.jobs)], _MOST_NAMES)
         if detail is Detail.ONE_LINE:
             return self._fill_line()
         most = self.count_tests() if detail is Detail.WHOLE else tests
@@ -148,10 +236,7 @@ class FailedLine:
         return set(_WORD.findall(said)) <= {*_WORD.findall(line.lower()), *_USUAL}
 
     def _write_label(self, job: FailedJobs) -> str:
-        number = job.count or (str(job.job_id) if job.job_id else "")
-        linked = is_link_allowed(job.url, self.hosts)
-        where = f"[{number or 'its page'}]({job.url})" if linked else number
-        return f"{write_code_line(one_line(job.name, MAX_NAME))}{f' ({where})' if where else ''}"
+        return write_label(job.jobs, Form.LINE, self.hosts)
 
     def _write_job(self, job: FailedJobs, most: int, step: bool = True) -> str:
         """Return a job, its step, its first `most` tests and the number of the others."""
@@ -160,13 +245,14 @@ class FailedLine:
             kind = f" test{'s' * (left > 1)}" if all(map(_TEST.search, job.tests)) else ""
             names.append(f"{left} more{kind}")
         listed = " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-        said = job.step and job.step not in job.tests and step
-        label = self._write_label(job) + (f", {write_code_line(job.step)}" if said else "")
+        command = _find_step(job.jobs[0]) if step else ""
+        said = command and command not in job.tests
+        label = self._write_label(job) + (f", {write_code_line(command)}" if said else "")
         return f"{label}: {listed}" if listed else label
 
     def _fill_line(self) -> str:
         """Return all jobs, and as much about each as fits on one line, the first ones first."""
-        texts = [self._write_label(job) for job in self.jobs]
+        texts = [*map(self._write_label, self.jobs)]
         if _measure("; ".join(texts)) > LINE:
             return _join_labels(texts, len(texts))
         for at, job in enumerate(self.jobs):
@@ -176,8 +262,6 @@ class FailedLine:
             texts[at] = next((form for form in forms if _measure(form) <= room), texts[at])
         return "; ".join(texts)
 
-
-MAX_NAME = 80
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _FILE = re.compile(
@@ -209,7 +293,7 @@ _BETWEEN_NAMES = re.compile(r", (?![^\[\]()]{0,60}[\])])")
 """Not inside brackets, as of `test: [3.12, linux]`."""
 
 
-def cut_names(text: str, limit: int) -> str:
+def _cut_names(text: str, limit: int) -> str:
     """Return a list of names on one line: of a longer one as many whole names as fit into `limit`
     characters, and the number of the others."""
     names = _BETWEEN_NAMES.split(" ".join(visible(text).split()))

@@ -6,7 +6,7 @@ from functools import partial
 
 from worker.answer import parse, repair, suggestions
 from worker.answer.cause_proof import hold_against_installed, mark_context
-from worker.answer.failed_jobs import list_failed
+from worker.answer.failed_jobs import list_by_cause, list_failed, list_with_reasons
 from worker.answer.finish import find_kept_back
 from worker.answer.note import note
 from worker.answer.note.layout import Layout
@@ -25,7 +25,7 @@ from worker.turns.suggestions import expect_changes, offer_changes
 from worker.turns.tiers import describe_models, describe_tier
 from worker.turns.trials import Trials
 from worker.verdict import verdict
-from worker.verdict.finding import FailedJob, Finding, HiddenPart
+from worker.verdict.finding import Finding, HiddenPart
 from worker.verdict.jobs import FailingJob, Group, Survey
 from worker.verdict.remarks import plain
 from worker.verdict.verdict import Ruling, Verdict
@@ -59,8 +59,9 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> Finding | No
     failed_jobs = list_failed(survey, complete.what_failed)
     # What the host has written itself says no more than the jobs do.
     said = "" if failed_jobs and by_host else complete.what_failed
-    complete = replace(complete, what_failed=said, failed_jobs=failed_jobs)
-    settled = settle_verdict(_list_all_jobs(complete, survey), survey)
+    details = "\n\n".join(filter(None, [complete.details, list_by_cause(survey)]))
+    complete = replace(complete, what_failed=said, failed_jobs=failed_jobs, details=details)
+    settled = settle_verdict(complete, survey)
     if not by_host:
         settled = mark_view(settled, survey)
     first = repair.find_first_answer(context)
@@ -129,9 +130,9 @@ def write_bodies(
     footer = _make_footer(context, found, deps)
     # Writing the finding may be what its runs have died of, so a plain reason is posted.
     if give_up_reason or outcome.status is Status.FAILED:
-        jobs = () if give_up_reason or not context.is_look else list_failed_jobs(context.survey)
+        failed = () if give_up_reason or not context.is_look else list_with_reasons(context.survey)
         failure = note.write_failure(
-            turn.marker, context.subject, outcome.reason, footer, jobs, hosts
+            turn.marker, context.subject, outcome.reason, footer, failed, hosts
         )
         return put_above(failure, _write_run_again(context)), ""
     if found is None:
@@ -194,22 +195,6 @@ def _write_answer(
     return note.write_answer(
         turn.marker, turn.context.subject, parts, outcome, footer, turn.terms.hosts
     )
-
-
-def list_failed_jobs(survey: Survey | None) -> tuple[FailedJob, ...]:
-    """List a job of each of the first five groups, for a note without a finding."""
-    failed = []
-    for group in survey.groups[:5] if survey else ():
-        for job in group.jobs[:1]:
-            reason = job.reason
-            if group.rule_match:
-                reason = group.rule_match.cause
-            elif group.hard_verdict and group.ruling:
-                reason = group.ruling.describe()[0]
-            elif group.hit:
-                reason = f"seen before, {group.hit.verdict}: {group.hit.cause}"
-            failed.append(FailedJob(job.job_id, group.job_names, reason, job.url, job.excerpt))
-    return tuple(failed)
 
 
 def settle_verdict(finding: Finding, survey: Survey | None) -> Finding:
@@ -299,20 +284,3 @@ def _doubt_old_cause(finding: Finding, answer: str, first: str, context: Context
 
 def _make_empty_ruling(name: str, jobs: Sequence[FailingJob] = ()) -> Ruling:
     return Ruling(name, tuple(job.job_id for job in jobs if not job.external), None, (), ())
-
-
-def _list_all_jobs(finding: Finding, survey: Survey | None) -> Finding:
-    """Return `finding` with the failing jobs by cause in its details, if one cause has several."""
-    if survey is None or not any(len(group.jobs) > 1 for group in survey.groups):
-        return finding
-    lines = ["**Failing jobs by cause**", ""]
-    for group in survey.groups:
-        jobs = ", ".join(map(_link_job, group.jobs))
-        lines.append(f"- {group.job_names}: {jobs}" if jobs else f"- {group.job_names}")
-    return replace(finding, details="\n\n".join(filter(None, [finding.details, "\n".join(lines)])))
-
-
-def _link_job(job: FailingJob) -> str:
-    name = job.name.removeprefix(f"{job.family}: ").strip("[]") if job.name != job.family else ""
-    label = f"{job.job_id or job.name} {name}".replace("[", "(").replace("]", ")").strip()
-    return f"[{label}]({job.url})" if job.url else label

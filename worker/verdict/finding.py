@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from worker.verdict.jobs import FailingJob
 from worker.verdict.verdict import FinalVerdict, Ruling, Verdict
 
 
@@ -141,19 +142,16 @@ class HiddenPart:
 
 @dataclass(frozen=True, slots=True)
 class FailedJobs:
-    """A job that failed, or several of one matrix with the same error.
+    """Failing jobs that a note names together: one, several of one matrix with the same error, or
+    all that have one cause. The first one represents them.
 
-    `count` says how many of the matrix they are, "" for one job; `job_id` and `url` are those of
-    the first one. `step` is the command that failed, "" if it is not known. `tests` are the tests
-    or steps that failed in it, by the model's account.
+    `tests` are the tests or steps that failed in them, by the model's account. `reason` says why
+    they failed, where there is no finding.
     """
 
-    name: str
-    job_id: int = 0
-    url: str = ""
-    count: str = ""
-    step: str = ""
+    jobs: tuple[FailingJob, ...]
     tests: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,17 +182,6 @@ class Finding:
     """The model's verdict as corrected by them."""
     failed_jobs: tuple[FailedJobs, ...] = ()
     """The jobs that failed, () if they are not known; then `what_failed` tells of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class FailedJob:
-    """A failed job and the lines of its log that most likely explain it."""
-
-    job_id: int
-    name: str
-    reason: str
-    url: str
-    excerpt: str
 
 
 class Captures(Protocol):

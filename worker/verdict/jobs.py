@@ -1,11 +1,11 @@
 """What is known of a failed pipeline before the model is asked: its failing jobs by cause, grouped
 by `grouping`. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from worker.stored_keys import KEY, from_stored, to_stored
+from worker.stored_keys import KEY, UNSTORED, from_stored, to_stored
 from worker.verdict.verdict import Ruling, dump_ruling, load_ruling
 
 EXCERPT = 1024
@@ -48,29 +48,56 @@ class FailingJob:
     kept_bytes: int = 0
     """The size of the archive of its artifacts, 0 without one or if that is not known."""
 
-    # Not stored: of use while a survey is made.
-    end: tuple[tuple[int, str], ...] = ()
+    # Of use while a survey is made.
+    end: tuple[tuple[int, str], ...] = field(default=(), metadata={UNSTORED: True})
     """The log's last lines with their numbers, for the rules."""
-    error_text: str = ""
+    error_text: str = field(default="", metadata={UNSTORED: True})
     """For the signature: what the command that ended the job wrote about the failure."""
-    command: str = ""
+    command: str = field(default="", metadata={UNSTORED: True})
     """That command's name."""
-    exit_code: int = 0
+    exit_code: int = field(default=0, metadata={UNSTORED: True})
     """Its exit code, 0 if it is not known."""
-    preview: str = ""
+    preview: str = field(default="", metadata={UNSTORED: True})
     """Shows the model more of the log than `excerpt` does."""
-    has_started: bool = True
+    has_started: bool = field(default=True, metadata={UNSTORED: True})
     """Whether a runner took the job."""
-    tags: tuple[str, ...] = field(default=(), compare=False)
+    tags: tuple[str, ...] = field(default=(), compare=False, metadata={UNSTORED: True})
     """They select the job's runners."""
-    runner: str = field(default="", compare=False)
+    runner: str = field(default="", compare=False, metadata={UNSTORED: True})
     """The name of the runner that took it."""
-    runners: str = field(default="", compare=False)
+    runners: str = field(default="", compare=False, metadata={UNSTORED: True})
     """What GitLab says of those that might."""
 
     def without_log(self) -> "FailingJob":
         """Return the job without the fields that are not stored."""
         return replace(self, end=(), error_text="", command="", exit_code=0, has_started=True)
+
+
+def split_families(jobs: Iterable[FailingJob]) -> list[list[FailingJob]]:
+    """Return the jobs of each matrix together, in the order of their first ones."""
+    families: dict[str, list[FailingJob]] = {}
+    for job in jobs:
+        families.setdefault(job.family or job.name, []).append(job)
+    return list(families.values())
+
+
+def describe_family(family: Sequence[FailingJob]) -> tuple[str, str]:
+    """Return the name of a matrix and how many of its jobs failed, such as `12 of 12 variants`; of
+    one job its own name and ""."""
+    first, failed = family[0], len(family)
+    if failed == 1:
+        return first.name, ""
+    return first.family or first.name, f"{failed} of {max(first.family_size, failed)} variants"
+
+
+def name_jobs(jobs: Iterable[FailingJob]) -> str:
+    """Return the jobs in a few words, such as `unit-tests (12 of 12 variants)`; without any, what
+    else has failed."""
+    names = [
+        f"{name} ({count})" if count else name
+        for name, count in map(describe_family, split_families(jobs))
+    ]
+    return ", ".join(names) or "the pipeline's configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +185,8 @@ class Group:
 
     @property
     def job_names(self) -> str:
-        """The jobs in a few words, such as `unit-tests (12 of 12 variants)`."""
-        families: dict[str, list[FailingJob]] = {}
-        for job in self.jobs:
-            families.setdefault(job.family or job.name, []).append(job)
-        names = [
-            f"{name} ({len(some)} of {max(some[0].family_size, len(some))} variants)"
-            if len(some) > 1
-            else some[0].name
-            for name, some in families.items()
-        ]
-        return ", ".join(names) or "the pipeline's configuration"
+        """The jobs in a few words: see `name_jobs`."""
+        return name_jobs(self.jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,24 +219,16 @@ class Survey:
 # -------------------------------------------------------------------------------------- as JSON
 
 
-_UNSTORED = (
-    *("end", "error_text", "command", "exit_code", "preview", "has_started"),
-    *("tags", "runner", "runners"),
-)
-
-
 def dump_survey(survey: Survey) -> dict[str, Any]:
     """Return the survey as JSON values for `context.json`, without what only the rules need."""
     return {
         "groups": [
             to_stored(group, "jobs", "rule_match", "hit", "ruling", "others")
             | {
-                "jobs": [to_stored(job, *_UNSTORED) for job in group.jobs],
+                "jobs": [to_stored(job) for job in group.jobs],
                 "others": list(group.others[:_MOST_NAMED]),
                 "ruled": to_stored(group.rule_match) if group.rule_match else None,
-                "hit": to_stored(group.hit) | {"others": list(group.hit.others)}
-                if group.hit
-                else None,
+                "hit": to_stored(group.hit) if group.hit else None,
                 "ruling": dump_ruling(group.ruling) if group.ruling else None,
             }
             for group in survey.groups
@@ -249,7 +259,7 @@ def _load_group(fields: Mapping[str, Any]) -> Group:
         text=str(fields["text"])[:_LONG],
         jobs=tuple(from_stored(FailingJob, job) for job in fields["jobs"][:_MOST_JOBS]),
         rule_match=from_stored(RuleMatch, ruled) if ruled else None,
-        hit=from_stored(Hit, {**hit, "others": tuple(map(int, hit["others"]))}) if hit else None,
+        hit=from_stored(Hit, hit) if hit else None,
         ruling=load_ruling(fields["ruling"]) if fields["ruling"] else None,
         others=tuple(str(each)[:_LONG] for each in fields.get("others", ())[:_MOST_NAMED]),
     )

@@ -1,8 +1,17 @@
 """What failed are the jobs that GitLab lists; the model only adds what failed in each."""
 
+from dataclasses import replace
+
 import pytest
 
-from worker.answer.failed_jobs import list_failed
+from worker.answer.failed_jobs import (
+    Detail,
+    FailedLine,
+    Form,
+    list_by_cause,
+    list_failed,
+    write_label,
+)
 from worker.verdict.finding import FailedJobs
 from worker.verdict.jobs import FailingJob, Group, Survey
 
@@ -44,10 +53,44 @@ def test_tests_belong_to_the_job_that_they_stand_after(
 
 def test_a_job_has_its_link_its_step_and_how_many_of_its_matrix_failed() -> None:
     build, unit = list_failed(SURVEY, "")
-    assert build == FailedJobs("build", 501, BUILDS[0].url, "2 of 3 variants")
-    assert unit == FailedJobs("unit", 503, UNIT.url, step="pytest")
-    (one,) = list_failed(Survey((Group("a", "error", BUILDS[:1]),)), "")
-    assert (one.name, one.count) == ("build: [host]", "")
+    assert (build, unit) == (FailedJobs(BUILDS), FailedJobs((UNIT,)))
+    line = FailedLine((build, unit), "", frozenset({"gitlab.example.com"}))
+    assert line.write(Detail.WHOLE) == (
+        f"`build` ([2 of 3 variants]({BUILDS[0].url})); `unit` ([503]({UNIT.url})), `pytest`"
+    )
+    alone = list_failed(Survey((Group("a", "error", BUILDS[:1]),)), "")
+    assert FailedLine(alone, "").write(Detail.WHOLE) == "`build: [host]` (501)"
+
+
+@pytest.mark.parametrize(
+    ("form", "jobs", "label"),
+    [
+        (Form.LINE, BUILDS, f"`build` ([2 of 3 variants]({BUILDS[0].url}))"),
+        (Form.LINE, (UNIT,), f"`unit` ([503]({UNIT.url}))"),
+        (Form.REPORT, (*BUILDS, UNIT),
+         f"`build (2 of 3 variants), unit` ([job 501]({BUILDS[0].url}))"),
+        (Form.REPORT, (replace(UNIT, job_id=0),), f"`unit` ([its page]({UNIT.url}))"),
+        (Form.REPORT, (replace(UNIT, url="https://evil.example/1"),), "`unit` (job 503)"),
+        (Form.KNOWN, (*BUILDS, UNIT), "build (2 of 3 variants), unit"),
+        (Form.KNOWN, (), "the pipeline's configuration"),
+        (Form.DETAILS, BUILDS[:1], f"[501 host]({BUILDS[0].url})"),
+        (Form.DETAILS, (replace(UNIT, url=""),), "503"),
+    ],
+)  # fmt: skip
+def test_each_note_has_its_form_of_the_one_label(
+    form: Form, jobs: tuple[FailingJob, ...], label: str
+) -> None:
+    assert write_label(jobs, form, frozenset({"gitlab.example.com"})) == label
+
+
+def test_jobs_are_listed_by_cause_if_one_has_several() -> None:
+    first, second = (job.url for job in BUILDS)
+    assert list_by_cause(SURVEY) == (
+        "**Failing jobs by cause**\n\n"
+        f"- build (2 of 3 variants): [501 host]({first}), [502 arm]({second})\n"
+        f"- unit: [503]({UNIT.url})"
+    )
+    assert list_by_cause(Survey(SURVEY.groups[1:])) == list_by_cause(None) == ""
 
 
 @pytest.mark.parametrize(
@@ -60,8 +103,9 @@ def test_a_job_has_its_link_its_step_and_how_many_of_its_matrix_failed() -> None
     ],
 )
 def test_a_step_is_told_only_where_one_command_is_shown(excerpt: str, step: str) -> None:
-    (entry,) = list_failed(Survey((Group("a", "e", (_job(1, "unit", excerpt=excerpt),)),)), "")
-    assert entry.step == step
+    failed = FailedJobs((_job(1, "unit", excerpt=excerpt),))
+    told = f", `{step}`" if step else ""
+    assert FailedLine([failed], "").write(Detail.WHOLE) == f"`unit` (1){told}"
 
 
 def test_without_a_job_of_the_survey_nothing_is_listed() -> None:

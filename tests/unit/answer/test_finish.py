@@ -9,7 +9,8 @@ from worker.answer.note import note
 from worker.answer.note.layout import Layout
 from worker.safety.lint import find_faults, make_safe_body
 from worker.safety.redact import Redactor
-from worker.verdict.finding import Evidence, FailedJob, Finding, JobLog, WithheldPart
+from worker.verdict.finding import Evidence, FailedJobs, Finding, JobLog, WithheldPart
+from worker.verdict.jobs import FailingJob
 
 PLACES = add_subject_hosts(SUBJECT, frozenset())
 GOOD = "[job](https://gitlab.example.com/group/shop/-/jobs/1)"
@@ -64,13 +65,15 @@ def test_nothing_is_said_of_what_is_written_harmlessly() -> None:
 def test_our_own_links_to_other_projects_are_plain_text() -> None:
     """A child pipeline may have run in another project."""
     finding = Finding(cause="x", evidence=(Evidence(JobLog(1), 2, "some text", ELSEWHERE),))
-    job = FailedJob(1, "deploy", "script_failure", ELSEWHERE, "boom")
+    job = FailingJob(1, "deploy", url=ELSEWHERE, excerpt="boom")
+    failed = FailedJobs((job,), reason="script_failure")
     bodies = [
         note.write_finding(MARKER, Layout(finding, SUBJECT, DONE, PLACES), FOOTER),
-        note.write_failure(MARKER, SUBJECT, "why", None, [job], PLACES),
+        note.write_failure(MARKER, SUBJECT, "why", None, [failed], PLACES),
     ]
     assert "- job 1, line 2: `some text`" in bodies[0]
-    assert "`deploy` (job 1)" in bodies[1]
+    assert "**No analysis this time.** Why." in bodies[1]
+    assert "`deploy` (job 1): `script_failure`" in bodies[1]
     for body in bodies:
         assert find_faults(body, PLACES) == []
 

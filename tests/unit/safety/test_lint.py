@@ -23,7 +23,7 @@ from worker.safety.lint import (
     find_faults,
     make_safe_body,
 )
-from worker.verdict.finding import Evidence, FailedJob, Finding, JobLog
+from worker.verdict.finding import Evidence, FailedJobs, Finding, JobLog
 from worker.verdict.jobs import FailingJob, Group, Hit
 from worker.verdict.verdict import Verdict
 
@@ -56,12 +56,13 @@ def findings(hostile: str, hosts: frozenset[str] = HOSTS) -> list[str]:
 def reports(hostile: str) -> list[str]:
     """The notes that say without a model what failed, with `hostile` in all their texts."""
     footer = dataclasses.replace(FOOTER, model=hostile, missing_sources=(hostile,))
-    job = FailedJob(7, hostile, hostile, hostile, hostile)
+    job = FailingJob(7, hostile, url=hostile, excerpt=hostile)
+    failed = FailedJobs((job,), reason=hostile)
     words = (hostile, hostile, hostile, hostile)
     hit = Hit(9, 0.0, 1e300, 0.0, "flaky", *words, 3, (1, 2), resolution=hostile)
     group = Group("ab" * 8, hostile, (FailingJob(7, hostile),), hit=hit)
     return [
-        note.write_failure(MARKER, SUBJECT, hostile, footer, [job] * 6),
+        note.write_failure(MARKER, SUBJECT, hostile, footer, [failed] * 6),
         write_known_failure(MARKER, Finding(Verdict.FLAKY), [group] * 7, footer, HOSTS),
     ]
 

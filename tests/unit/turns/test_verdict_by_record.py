@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.verdict.verdict_cases import PASSED_LATER, facts
-from worker.turns.report import list_failed_jobs, mark_view, settle_verdict
+from worker.answer.failed_jobs import list_with_reasons
+from worker.turns.report import mark_view, settle_verdict
 from worker.verdict.facts import LastPass
 from worker.verdict.finding import Evidence, Finding, JobLog
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
@@ -50,7 +51,7 @@ def test_a_doubt_about_the_quotes_goes_when_the_record_decides() -> None:
 
 
 def test_a_note_without_a_finding_says_what_the_record_proves() -> None:
-    (told,) = list_failed_jobs(Survey((FLAKY,)))
+    (told,) = list_with_reasons(Survey((FLAKY,)))
     assert told.reason.startswith('settled as "flaky": unit-tests failed in job 500')
 
 

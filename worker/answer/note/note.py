@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
 
-from worker.answer.failed_jobs import cut_names
+from worker.answer.failed_jobs import Form, write_label
 from worker.answer.note.layout import Layout
 from worker.answer.note.note_parts import (
     MAX_BRIEF,
-    MAX_NAME,
     MAX_REASON,
     MAX_SECTION,
     Hosts,
@@ -37,9 +36,15 @@ from worker.conversation.messages import ToolCall
 from worker.safety.lint import MAX_LINES, count_visible_lines
 from worker.safety.markdown import Marker, write_code_block, write_code_line
 from worker.safety.neutralise import is_link_allowed, is_plain_url
-from worker.safety.redacted_values import Counts, count_all, describe_counts, group_by_document
+from worker.safety.redacted_values import (
+    Counts,
+    count_all,
+    describe_counts,
+    group_by_document,
+    redact_values,
+)
 from worker.safety.untrusted import one_line, parse_object
-from worker.verdict.finding import FailedJob, Finding, Unproven
+from worker.verdict.finding import FailedJobs, Finding, Unproven
 from worker.verdict.jobs import Group, Hit
 from worker.verdict.verdict import HEADLINES
 
@@ -155,18 +160,21 @@ def write_failure(
     subject: Subject,
     reason: str,
     footer: Footer | None,
-    jobs: Sequence[FailedJob] = (),
+    failed: Sequence[FailedJobs] = (),
     hosts: Hosts = frozenset(),
 ) -> str:
     """Return the note that says why there is no finding or answer, and what to do.
 
-    `jobs` are the failed jobs found without a model: a partial result is better than none. `hosts`
-    are the places that links to them may lead to.
+    `failed` are the jobs found without a model: a partial result is better than none. `hosts` are
+    the places that links to them may lead to.
     """
     foot = _write_foot(footer, 0)
-    excerpts = [
-        (_write_job(job, hosts), write_code_block(remove_tokens(job.excerpt))) for job in jobs
-    ]
+    excerpts = []
+    for each in redact_values(failed, remove_tokens):
+        title = write_label(each.jobs, Form.REPORT, hosts)
+        if each.reason:
+            title += f": {write_code_line(one_line(each.reason, MAX_REASON))}"
+        excerpts.append((title, write_code_block(each.jobs[0].excerpt)))
     for most, limit in ((5, MAX_BRIEF), (3, 240), (2, 240), (1, 160)):
         body = render_template(
             "failure",
@@ -198,15 +206,6 @@ def _write_sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else text + "."
 
 
-def _write_job(job: FailedJob, hosts: Hosts) -> str:
-    name = f"job {job.job_id}" if job.job_id else "its page"
-    linked = f"[{name}]({job.url})" if is_link_allowed(job.url, hosts) else name * bool(job.job_id)
-    where = f" ({linked})" if linked else ""
-    reason = write_code_line(one_line(remove_tokens(job.reason), MAX_REASON))
-    why = f": {reason}" if job.reason else ""
-    return f"{write_code_line(cut_names(remove_tokens(job.name), MAX_NAME))}{where}{why}"
-
-
 # ---------------------------------------------------------------------------------- known failures
 
 _CUTS = ((5, 480), (5, 100), (4, 80), (3, 60), (2, 60), (1, 60))
@@ -220,7 +219,7 @@ def write_known_failure(
     for most, limit in _CUTS:
         known = [
             (
-                clean_line(cut_names(group.job_names, min(limit, 160)), frozenset()),
+                clean_line(write_label(group.jobs, Form.KNOWN, most=min(limit, 160)), frozenset()),
                 _describe_hit(group.hit, hosts),
                 clean_line(group.hit.cause, hosts, limit),
                 clean_line(group.hit.to_do, hosts, limit),

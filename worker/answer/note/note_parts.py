@@ -35,7 +35,6 @@ from worker.verdict.finding import (
 _MAX_QUOTE = 300
 MAX_BRIEF = 480
 MAX_SECTION = 4_000
-MAX_NAME = 80
 MAX_REASON = 160
 
 _REMEMBERED = 64

@@ -6,6 +6,7 @@ import pytest
 
 from worker.answer.failed_jobs import LINE, Detail, FailedLine
 from worker.verdict.finding import FailedJobs
+from worker.verdict.jobs import FailingJob
 
 HOST = "gitlab.example.com"
 URL = f"https://{HOST}/g/p/-/jobs/"
@@ -13,8 +14,11 @@ LINK = "the long linking of build/bin/a with everything in it"
 T = "tests/integration/test_of_the_storefront.py::test_{}".format
 
 
-def _fail(name: str, job_id: int, *tests: str, count: str = "", step: str = "") -> FailedJobs:
-    return FailedJobs(name, job_id, f"{URL}{job_id}", count, step, tests)
+def _fail(name: str, job_id: int, *tests: str, of: int = 1, step: str = "") -> FailedJobs:
+    """A job, or two of a matrix `of` so many."""
+    excerpt = f"7: $ {step}" if step else ""
+    job = FailingJob(job_id, name, url=f"{URL}{job_id}", family_size=of, excerpt=excerpt)
+    return FailedJobs((job,) if of == 1 else (job, job), tests)
 
 
 def _count_columns(line: str) -> int:
@@ -32,7 +36,7 @@ def _write(*jobs: FailedJobs, hosts: frozenset[str] = frozenset()) -> list[str]:
         ([_fail("unit", 5, "test_a")], *["`unit` (5): `test_a`"] * 3),
         ([_fail("unit", 5)], *["`unit` (5)"] * 3),
         ([_fail("unit", 5, "test_a", step="pytest")], *["`unit` (5), `pytest`: `test_a`"] * 3),
-        ([_fail("build", 5, "make", step="make", count="2 of 3 variants")],
+        ([_fail("build", 5, "make", step="make", of=3)],
          *["`build` (2 of 3 variants): `make`"] * 3),
         ([_fail("unit", 5, T("a"), T("b"), T("c"))],
          f"`unit` (5): `{T('a')}`, `{T('b')}` and `{T('c')}`",
@@ -52,7 +56,7 @@ def test_every_job_is_named_with_as_much_about_it_as_fits_on_a_line(
 
 
 def test_a_job_links_to_its_log_and_the_link_takes_no_room() -> None:
-    jobs = [_fail("unit", 5, T("a")), _fail("e2e", 7, count="2 of 2 variants")]
+    jobs = [_fail("unit", 5, T("a")), _fail("e2e", 7, of=2)]
     *_, line = _write(*jobs, hosts=frozenset({HOST}))
     unit, e2e = f"`unit` ([5]({URL}5))", f"`e2e` ([2 of 2 variants]({URL}7))"
     assert line == f"{unit}: `{T('a')}`; {e2e}"

@@ -17,6 +17,7 @@ from worker.answer.suggestions import Offers
 from worker.safety.lint import MAX_LINES, count_visible_lines, find_faults
 from worker.safety.sentences import split_sentences
 from worker.verdict.finding import Evidence, FailedJobs, Finding, JobLog, RepoFile
+from worker.verdict.jobs import FailingJob
 from worker.verdict.verdict import HEADLINES, Verdict
 
 WORDS = (
@@ -64,7 +65,7 @@ def make_finding(chance: random.Random) -> Finding:
         missing_evidence=_text(chance, 2),
         next_time=_text(chance, 1),
         failed_jobs=tuple(
-            FailedJobs(f"unit-tests: [3.{n}]", 40 + n, tests=tests) for n in range(count)
+            FailedJobs((FailingJob(40 + n, f"unit-tests: [3.{n}]"),), tests) for n in range(count)
         ),
     )
 
@@ -121,7 +122,8 @@ KINDS = [
     ("only a block", {"to_do": "```python\nVAT = 0.19\n```"}, "See the details below."),
     ("a quote of two lines", {"evidence": (TWO_LINES,)}, "where 1"),
     ("the same line quoted twice", {"evidence": (*FULL.evidence, *FULL.evidence)}, CAUSE),
-    ("many jobs", {"failed_jobs": tuple(map(FailedJobs, "abcdefghijklm" * 4)), "cause": LONG * 2},
+    ("many jobs", {"failed_jobs": tuple(FailedJobs((FailingJob(0, name),))
+                                        for name in "abcdefghijklm" * 4), "cause": LONG * 2},
      " more"),
     ("a list of steps", {"to_do": "1. Revert `a`.\n2. Run `b` again."},
      "Revert `a`. Run `b` again."),
@@ -206,7 +208,7 @@ def test_what_to_do_is_said_once(advice: str, folded: str) -> None:
 
 def test_of_a_long_list_as_many_whole_tests_are_named_as_fit() -> None:
     names = tuple(f"tests/test_totals.py::test_{number}" for number in range(60))
-    failed = FailedJobs("unit", 500002, tests=names)
+    failed = FailedJobs((FailingJob(500002, "unit"),), names)
     shown = shown_of(written(replace(FULL, failed_jobs=(failed,))))
     (line,) = (each for each in shown.splitlines() if "**Failed:**" in each)
     count = 60 - int(line.rpartition(" and ")[2].split()[0])
@@ -262,12 +264,8 @@ def test_what_failed_gives_way_to_a_quote_that_would_be_cut_short() -> None:
         "remote: Authentication by CI/CD job token not allowed from embedded/sonde to sonde/data."
     )
     quote = replace(FULL.evidence[0], text=said)
-    failed = FailedJobs(
-        *("build", 500005, ""),
-        count="2 of 2 variants",
-        step="git submodule update",
-        tests=("vendor/calibration-data", "vendor/board-data"),
-    )
+    job = FailingJob(500005, "build", family_size=2, excerpt="7: $ git submodule update")
+    failed = FailedJobs((job, job), ("vendor/calibration-data", "vendor/board-data"))
     full = replace(FULL, failed_jobs=(failed,), evidence=(quote,), cause=LONG, to_do=LONG)
     shown = shown_of(written(full))
     assert "**Failed:** `build` (2 of 2 variants)" in shown
@@ -275,7 +273,8 @@ def test_what_failed_gives_way_to_a_quote_that_would_be_cut_short() -> None:
 
 
 def test_two_failed_jobs_are_named_however_little_room_there_is() -> None:
-    failed = FailedJobs("build", 500003, tests=("a" * 80,)), FailedJobs("smoke", 500004)
+    build, smoke = FailingJob(500003, "build"), FailingJob(500004, "smoke")
+    failed = FailedJobs((build,), ("a" * 80,)), FailedJobs((smoke,))
     shown = shown_of(written(replace(FULL, failed_jobs=failed, cause=LONG, to_do=LONG)))
     assert "`build` (500003)" in shown
     assert "`smoke` (500004)" in shown

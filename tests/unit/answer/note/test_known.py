@@ -1,6 +1,6 @@
 """The note on a known failure."""
 
-from worker.answer.failed_jobs import cut_names
+from worker.answer.failed_jobs import Form, write_label
 from worker.answer.note.note import Footer, write_known_failure
 from worker.safety.markdown import Marker
 from worker.verdict.finding import Finding
@@ -33,12 +33,16 @@ def test_it_is_two_lines_a_link_and_the_way_to_a_real_look() -> None:
     ]
 
 
+def _label(names: list[str], most: int) -> str:
+    return write_label([FailingJob(0, name) for name in names], Form.KNOWN, most=most)
+
+
 def test_of_many_jobs_as_many_whole_names_are_told_as_fit() -> None:
     names = ["test: [3.12, linux]", *(f"integration-{number}" for number in range(30))]
-    assert cut_names(", ".join(names), 1_000) == ", ".join(names)
-    assert cut_names(", ".join(names), 19 + 12) == f"{names[0]} and 30 more"
-    assert cut_names(", ".join(names), 80) == f"{', '.join(names[:4])} and 27 more"
-    assert cut_names("a-name-without-an-end", 10) == "a-name-wi…"
+    assert _label(names, 1_000) == ", ".join(names)
+    assert _label(names, 19 + 12) == f"{names[0]} and 30 more"
+    assert _label(names, 80) == f"{', '.join(names[:4])} and 27 more"
+    assert _label(["a-name-without-an-end"], 10) == "a-name-wi…"
 
 
 def test_no_other_merge_request_is_mentioned_by_it() -> None:

@@ -16,6 +16,7 @@ from worker.answer.suggestions import Offers
 from worker.logs.bystanders import Bystander
 from worker.safety.sentences import split_sentences
 from worker.verdict.finding import FailedJobs, Finding, HiddenPart
+from worker.verdict.jobs import FailingJob
 from worker.verdict.verdict import FinalVerdict, Verdict
 
 
@@ -154,7 +155,7 @@ def test_what_failed_is_folded_if_a_part_of_it_is_left_out_and_never_asked_for_a
     said = "The simulators of both boards, `test_uart`."
     cause = f"{LONG} {LONG}"[:280] + "."
     found = replace(FULL, what_failed=said, cause=cause, to_do=LONG[:110] + ".")
-    for jobs in ((), (FailedJobs("sim: [uart]", 500011, tests=tests),)):
+    for jobs in ((), (FailedJobs((FailingJob(500011, "sim: [uart]"),), tests),)):
         assert hidden_of(replace(found, failed_jobs=jobs)) == hidden_of(found)
     folded = written(replace(found, failed_jobs=jobs)).partition("<details>")[2]
     assert f"`{tests[-1]}`" in folded
@@ -173,7 +174,7 @@ def test_what_failed_is_folded_if_a_part_of_it_is_left_out_and_never_asked_for_a
     ],
 )
 def test_what_the_model_says_failed_is_not_said_twice(said: str, told: bool) -> None:
-    jobs = (FailedJobs("unit", 7, tests=("test_vat",)),)
+    jobs = (FailedJobs((FailingJob(7, "unit"),), ("test_vat",)),)
     body = written(replace(FULL, what_failed=said, failed_jobs=jobs))
     assert "**Failed:** `unit` (7): `test_vat`\n" in body
     assert ("What the model says failed" not in body) is told

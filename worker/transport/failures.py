@@ -1,5 +1,5 @@
-"""Why a server gave no answer, in one line: what was found, and what to do; whose certificates are
-trusted; and how long a server asks to wait.
+"""Why a server that we asked gave no answer, in one line: what was found, and what to do; whose
+certificates are trusted; and how long a server asks to wait.
 
 Every library wraps what the operating system, OpenSSL or a proxy has said into errors of its own.
 The causes are told apart here and nowhere else; an adapter adds what it wanted and from whom.

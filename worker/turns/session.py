@@ -1,4 +1,5 @@
-"""Takes a session's turns, first and later ones: each is claimed, resumed and committed once."""
+"""Takes a session's turns, first and later ones: each is claimed, resumed and committed once, or it
+is said why a thread is not continued."""
 
 import logging
 from collections.abc import Callable, Iterator

@@ -19,9 +19,9 @@ _RAISED = (b"Error: ", b"Exception: ", b"error: ", b"panic: ", b"Fatal Python er
 _FAR = 110  # a line whose error begins at most this far into it is shown from its beginning
 _LEAD = 40  # bytes kept before an error that begins later
 _FITS = 180  # bytes of such a line that are shown: more of its beginning, if its end is short
-_LAST = 200  # bytes kept of the end of a line that is longer than `_MAX_KEPT`
+_LAST = 200  # bytes kept of the end of a line that is longer than `MAX_KEPT`
 
-_MAX_KEPT = 1_500
+MAX_KEPT = 1_500
 """The most bytes of a line that are kept."""
 
 
@@ -45,10 +45,10 @@ class Chunk:
     def cut(self, at: int) -> Piece:
         """Return one of the lines, cut if it is very long."""
         line = self.lines[at]
-        if len(line) > _MAX_KEPT:
+        if len(line) > MAX_KEPT:
             line = cut_before_error(line)
-        if len(line) > _MAX_KEPT:
-            line = b"%s %s %s" % (line[: _MAX_KEPT - _LAST], CUT.encode(), line[-_LAST:])
+        if len(line) > MAX_KEPT:
+            line = b"%s %s %s" % (line[: MAX_KEPT - _LAST], CUT.encode(), line[-_LAST:])
         return Piece(self.base + at, line, self.keys[at])
 
 

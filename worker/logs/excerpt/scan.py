@@ -11,7 +11,14 @@ from itertools import compress, filterfalse, islice
 from ahocorasick_rs import BytesAhoCorasick
 
 from sandbox.image.failure_words import HARD, HARD_IN_CONTEXT, LOUD, SIGNS, SOFT
-from worker.logs.excerpt.quiet_lines import Chunk, Ending, Piece, RareLines, cut_before_error
+from worker.logs.excerpt.quiet_lines import (
+    MAX_KEPT,
+    Chunk,
+    Ending,
+    Piece,
+    RareLines,
+    cut_before_error,
+)
 from worker.logs.line_marks import find_marks, weigh_words
 
 STEMS = (
@@ -123,7 +130,7 @@ class Scan:
         self._counts: Counter[bytes] = Counter()
         self._mildness: dict[bytes, float] = {}  # of the lines that are hits, by their keys
         self._hits: list[tuple[int, bytes]] = []
-        self._kept: dict[int, Piece] = {}
+        self._kept: dict[int, tuple[bytes, bytes]] = {}  # as pieces; plain tuples are made faster
         self._kept_until = 0  # the lines before this one follow a hit
         self._tail: deque[Piece] = deque(maxlen=_TAIL)
         self._commands: deque[Piece] = deque(maxlen=_COMMANDS)
@@ -164,18 +171,20 @@ class Scan:
 
     def _remember(self, chunk: Chunk) -> None:
         """Keep the best hits of these lines, and the lines around them."""
-        end = chunk.base + len(chunk.lines)
-        is_hit = map(self._mildness.__contains__, chunk.keys)
-        best = self._choose_best([*compress(enumerate(chunk.keys, chunk.base), is_hit)], 2 * _HITS)
+        lines, keys, kept = chunk.lines, chunk.keys, self._kept
+        is_hit = map(self._mildness.__contains__, keys)
+        best = self._choose_best([*compress(enumerate(keys, chunk.base), is_hit)], 2 * _HITS)
         for place in _list_near(best).union(range(chunk.base, self._kept_until)):
-            if chunk.base <= place < end:
-                self._kept[place] = chunk.cut(place - chunk.base)
-            elif 0 < chunk.base - place <= len(self._tail):
-                self._kept[place] = self._tail[place - chunk.base]
+            at = place - chunk.base
+            if 0 <= at < len(lines):
+                line = lines[at]
+                kept[place] = line if len(line) <= MAX_KEPT else chunk.cut(at).text, keys[at]
+            elif 0 < -at <= len(self._tail):
+                kept[place] = self._tail[at].text, self._tail[at].key
         if best:
             self._kept_until = best[-1][0] + _AFTER + 1
         self._hits += best
-        self._tail.extend(map(chunk.cut, range(max(0, len(chunk.lines) - _TAIL), len(chunk.lines))))
+        self._tail.extend(map(chunk.cut, range(max(0, len(lines) - _TAIL), len(lines))))
 
     def _choose_best(self, hits: list[tuple[int, bytes]], most: int) -> list[tuple[int, bytes]]:
         """Return at most `most` hits, in order; loud, late and rare ones are preferred."""
@@ -228,7 +237,7 @@ class Scan:
         last = next((piece for piece in reversed(self._tail) if piece.text.strip()), None)
         ending = [*self._ending.list_lines(last, commands, script, self._counts)]
         rarest = self._rare.list_rarest(self._counts, range(first, end))
-        kept = [self._kept[at] for at in _list_near(hits) & self._kept.keys()]
+        kept = [Piece(at, *self._kept[at]) for at in _list_near(hits) & self._kept.keys()]
         kept += [
             piece
             for piece in self._tail
@@ -266,8 +275,8 @@ class Scan:
         """Return the hits before the script that are on or below a report of the runner's that a
         service is not healthy."""
         hits = [hit for hit in self._hits if hit[0] < first]
-        kept = (self._kept[at] for at, _ in hits if at in self._kept)
-        begun = [*islice((each.place for each in kept if each.text.startswith(_TROUBLES)), 20)]
+        kept = ((at, self._kept[at][0]) for at, _ in hits if at in self._kept)
+        begun = [*islice((at for at, text in kept if text.startswith(_TROUBLES)), 20)]
         return [hit for hit in hits if any(0 <= hit[0] - at <= _SERVICE_LINES for at in begun)]
 
 

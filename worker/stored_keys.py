@@ -1,7 +1,7 @@
 """Dataclasses as flat JSON objects. Pure.
 
 A renamed field keeps its stored key (KEY), or is still read under its former one (FORMER). A field
-that is UNSTORED is left out.
+that is UNSTORED is left out, and its name is an unknown key.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -58,6 +58,7 @@ def _names(cls: Any) -> Mapping[str, str]:
     return {
         key: each.name
         for each in fields(cls)
+        if UNSTORED not in each.metadata
         for key in (each.metadata.get(FORMER), each.metadata.get(KEY, each.name))
         if key
     }

@@ -63,3 +63,10 @@ def test_a_list_of_other_items_is_refused(stored: dict[str, object]) -> None:
 
 def test_what_is_of_use_only_meanwhile_is_not_stored() -> None:
     assert to_stored(Lists(seen="x")) == {"words": (), "pairs": ()}
+
+
+def test_what_is_not_stored_is_not_believed_from_a_store() -> None:
+    with pytest.raises(KeyError, match="seen"):
+        from_stored(Lists, {"words": [], "seen": "planted"})
+
+    assert pick_known(Lists, {"seen": "planted"}) == {}

@@ -110,7 +110,10 @@ class _Stage:
             self._run_pipeline(mr, entry)
         pipeline = self._run_pipeline(mr, content.pipeline)
         return Staged(
-            *(mr, pipeline, author, bot),
+            mr=mr,
+            pipeline=pipeline,
+            author=author,
+            bot=bot,
             read_token=world.add_token("read", bot, "read_api"),
             write_token=world.add_token("write", bot, "api"),
         )

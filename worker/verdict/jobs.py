@@ -69,7 +69,7 @@ class FailingJob:
     """What GitLab says of those that might."""
 
     def without_log(self) -> "FailingJob":
-        """Return the job without the fields that are not stored."""
+        """Return the job without what only the rules and the signature need of its log."""
         return replace(self, end=(), error_text="", command="", exit_code=0, has_started=True)
 
 

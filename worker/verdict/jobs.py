@@ -241,7 +241,8 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
 
 
 def load_survey(fields: Mapping[str, Any]) -> Survey:
-    """Read what `dump_survey` wrote. Raises KeyError, TypeError or ValueError for anything else."""
+    """Read what `dump_survey` wrote. Raises AttributeError, KeyError, TypeError or ValueError for
+    anything else."""
     changed = fields["changed"]
     return Survey(
         groups=tuple(_load_group(group) for group in fields["groups"][: 4 * MOST_GROUPS]),

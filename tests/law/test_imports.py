@@ -17,7 +17,10 @@ class Room:
     outside: tuple[str, ...] = ()
 
 
-PURE = ("worker.safety", "worker.logs", "worker.verdict", "worker.conversation", "worker.answer")
+PURE = (
+    *("worker.safety", "worker.logs", "worker.verdict", "worker.incidents"),
+    *("worker.conversation", "worker.answer"),
+)
 """No I/O, clock or chance: what these rooms return follows from what they are given."""
 
 FLOOR = ("worker.errors", "worker.safety", "worker.stored_keys")
@@ -25,7 +28,8 @@ FLOOR = ("worker.errors", "worker.safety", "worker.stored_keys")
 LOGS = (*FLOOR, "worker.logs", "sandbox.image.failure_words", "sandbox.image.preview")
 SETTINGS = (*LOGS, "worker.settings")
 VERDICT = (*SETTINGS, "worker.verdict")
-CONVERSATION = (*VERDICT, "worker.conversation")
+INCIDENTS = (*VERDICT, "worker.incidents")
+CONVERSATION = (*INCIDENTS, "worker.conversation")
 ANSWER = (*CONVERSATION, "worker.answer")
 ADAPTER = (*CONVERSATION, "worker.clock", "worker.transport")
 """What every adapter may know. None knows another one, unless its row says so."""
@@ -59,6 +63,7 @@ ROOMS = {
     "worker.logs": Room(LOGS, ("ahocorasick_rs",)),
     "worker.settings": Room(SETTINGS, ("pydantic", "yaml")),
     "worker.verdict": Room(VERDICT),
+    "worker.incidents": Room(INCIDENTS, ("pydantic",)),
     "worker.conversation": Room(CONVERSATION, ("markdown_it", "pydantic")),
     "worker.answer": Room(ANSWER, ("jinja2", "markdown_it")),
     "worker.transport": Room(outside=("httpcore", "httpx", "requests", "urllib3")),

@@ -45,22 +45,45 @@ class DecisiveLine:
 
 
 def keep_decisive(
-    telling: Sequence[DecisiveLine], lines: Sequence[str], command: str
+    telling: Sequence[DecisiveLine], lines: Sequence[str], command: str, *, last: bool = True
 ) -> list[DecisiveLine]:
     """Return the lines that decide which failure it is: every plain one, those that weigh nearly as
     much as the heaviest (warnings only if there is nothing else), and the last one that says what
-    could not be done. If none of them is sure to have ended the command, its last words decide too.
-    If there are none, it is the list of files that a formatter or a comparison has written, by the
-    name of the `command`."""
+    could not be done. If none of them is sure to have ended the command, its last words decide too,
+    unless `last` is False. If there are none, it is the list of files that a formatter or a
+    comparison has written, by the name of the `command`."""
     best = max((each.weight for each in telling), default=0.0)
     kept = [each for each in telling if each.is_plain or each.weight >= best - _SPREAD]
     kept = [each for each in kept if not _WARNS.match(each.text)] or kept
     if any(each.is_test for each in kept):
         return kept
     _add_new(kept, _find_last(lines, TROUBLE))
-    if kept and not any(_ENDS.match(each.text) for each in kept):
+    if last and kept and not any(_ENDS.match(each.text) for each in kept):
         _add_new(kept, _find_last(lines, _WORDS))
     return kept or (_read_list(lines) if _LISTS.search(command) else [])
+
+
+def find_said(lines: Sequence[str], pattern: re.Pattern[str]) -> list[str]:
+    """Return every line, without its number, in which `pattern` finds something and that is neither
+    progress, nor what a tool or the runner writes after any error."""
+    texts = ((text, normalise_line(text)) for text in map(strip_line, lines))
+    return [text for text, normal in texts if pattern.search(text) and _is_own(text, normal)]
+
+
+def find_last_said(lines: Sequence[str]) -> str:
+    """Return the last line that says something, "" if none does; a tool's closing words do not."""
+    said = _find_last(lines, _SAID)
+    return said.text if said else ""
+
+
+_SAID = re.compile(
+    r"^(?!\W{0,4}(?i:ran all|done|finish|complet|tests?\b|total|summar|result|report|see\b|for more"
+    r"|try\b|use\b|note|hint|success|ok\b|generat|creat|delet|remov|clean|stopp|shutt|exit|start|runn?"
+    r"|build|built|compil|install|download|upload|fetch|load|sav|writ|wrote|wait|pass"
+    r"|skip|step\b|using|restor|prepar|execut|all\b|info\b|debug\b))"
+    r".{0,200}?[A-Za-z]{3,}.{0,80}?[A-Za-z]{3,}"
+)
+"""Words that are more than what a program tells of its work."""
 
 
 def _add_new(kept: list[DecisiveLine], line: DecisiveLine | None) -> None:
@@ -72,16 +95,15 @@ def _find_last(lines: Sequence[str], pattern: re.Pattern[str]) -> DecisiveLine |
     for line in reversed(lines):
         text = strip_line(line)
         normal = normalise_line(text)
-        if (
-            pattern.search(normal)
-            and not is_test_progress(text)
-            and not _is_noise(text, normal)
-            and not REASON.match(text)
-            and not _is_tally(normal)
-            and not _says_nothing(normal)
-        ):
+        silent = _is_tally(normal) or _says_nothing(normal)
+        if pattern.search(normal) and _is_own(text, normal) and not silent:
             return DecisiveLine(_LEAST - 1, normal, text, False, False, False)
     return None
+
+
+def _is_own(text: str, normal: str) -> bool:
+    """Whether it is the failed command's own line, and not one that follows from others."""
+    return not (is_test_progress(text) or _is_noise(text, normal) or REASON.match(text))
 
 
 _WORDS = re.compile(r"[A-Za-z]{3,}.{0,80}?[A-Za-z]{3,}")

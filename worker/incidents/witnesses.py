@@ -1,0 +1,90 @@
+"""What a merge request's own runs tell of a branch. Pure.
+
+Only members' merge requests are witnesses: what strangers run proves nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from worker.incidents.record import JobOutcome, Landing, PipelineKind, RequestRecord
+from worker.incidents.sightings import History, strip_part
+from worker.incidents.spans import Span
+
+
+def fails_alike(request: RequestRecord, key: str, names: Iterable[str]) -> bool:
+    """Whether a merge request's run fails with an error in one of the jobs."""
+    parts = frozenset(map(strip_part, names))
+    return any(
+        job.outcome is JobOutcome.FAILED
+        and strip_part(job.name) in parts
+        and any(each == key for each, _ in job.errors)
+        for job in request.jobs
+    )
+
+
+def is_one_of(name: str, names: Iterable[str]) -> bool:
+    """Whether a job is one of the branch's jobs, or another part of one."""
+    return strip_part(name) in map(strip_part, names)
+
+
+def contains_landing(request: RequestRecord, landing: Landing) -> bool:
+    """Whether a merge request's run brought the change of a landing by itself, in whatever way."""
+    return (
+        (landing.mr_iid != 0 and landing.mr_iid in (request.mr_iid, *request.cars))
+        or (landing.mr_sha != "" and landing.mr_sha in request.contains)
+        or landing.sha in request.contains
+    )
+
+
+def is_revert(commits: Sequence[str], landing: Landing) -> bool:
+    """Whether commits that are taken back are those of a landing."""
+    return landing.sha in commits or (landing.mr_sha != "" and landing.mr_sha in commits)
+
+
+def has_seen(request: RequestRecord, span: Span, history: History) -> bool:
+    """Whether a merge request on the red code failed alike before that code passed."""
+    rank = history.ranks.get(request.base)
+    return (
+        rank is not None
+        and (span.covers(rank) or any(each.rank == rank for each in span.reds))
+        and fails_alike(request, span.key, span.names)
+    )
+
+
+def reduce_run(
+    request: RequestRecord, key: str, names: Iterable[str], shas: frozenset[str]
+) -> RequestRecord:
+    """Return what a merge request's run proves of an error, to be kept: the one job that failed so,
+    and which of the landings' commits, `shas`, were in it."""
+    jobs = [job for job in request.jobs if key in job.keys]
+    job = next((job for job in jobs if is_one_of(job.name, names)), jobs[0])
+    return replace(
+        request,
+        contains=tuple(sha for sha in request.contains if sha in shas),
+        jobs=(replace(job, errors=((key, ""),), url=""),),
+        author="",
+        is_over=False,
+        session_id="",
+        told_incidents=(),
+        told_text="",
+        run_again=(),
+    )
+
+
+def heals(request: RequestRecord, span: Span, suspect: Landing | None, history: History) -> bool:
+    """Whether a member's merge request contains the red code and passes the job, or takes the
+    suspect back and passes."""
+    last = {job.name: job.outcome for job in sorted(request.jobs, key=lambda each: each.job_id)}
+    ran = [outcome for name, outcome in last.items() if is_one_of(name, span.names)]
+    if not request.is_member or not ran or set(ran) != {JobOutcome.PASSED}:
+        return False
+    if suspect and is_revert(request.reverts, suspect):
+        return JobOutcome.FAILED not in last.values()
+    rank = history.ranks.get(request.base)
+    in_train = request.kind is PipelineKind.MERGE_TRAIN and request.cars
+    return (
+        rank is not None
+        and span.covers(rank)
+        and request.ended_at > span.first.ended_at
+        and not in_train
+    )

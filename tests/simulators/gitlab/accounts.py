@@ -37,6 +37,8 @@ def list_projects(call: Call) -> Answer:
         if call.world.get_access(each, call.user)
         or (each.public and call.get_value("membership") != "true")
     ]
+    if wanted := call.get_value("archived"):
+        found = [each for each in found if each.archived == (wanted == "true")]
     if call.get_value("sort", "desc") == "desc":
         found.reverse()
     return make_page(call, [views.show_project(each) for each in found])

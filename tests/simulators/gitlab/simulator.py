@@ -12,12 +12,21 @@ import httpx
 from starlette.responses import Response
 
 from tests.simulators.faults import Cut
-from tests.simulators.gitlab import accounts, oauth, oidc, reactions, webhooks
+from tests.simulators.gitlab import (
+    accounts,
+    issues,
+    oauth,
+    oidc,
+    reactions,
+    retries,
+    trains,
+    webhooks,
+)
 from tests.simulators.gitlab.webhook_state import Webhooks
 from tests.simulators.odd_answers import Given, OddGitLab, make_odd_answer
 from worker.lab.gitlab import simulator, views
 from worker.lab.gitlab.protocol import Answer, Wire, get_token_value
-from worker.lab.gitlab.state import Commit, MergeRequest, Note, Pipeline, User
+from worker.lab.gitlab.state import Commit, Job, MergeRequest, Note, Pipeline, User
 from worker.lab.gitlab.views import Event
 
 
@@ -59,11 +68,21 @@ class GitLabSim(simulator.GitLabSim):
         with GitLabSim() as sim:
             scene = make_failing_merge_request(sim)
 
-    `requests` lists the answered requests, `given` the odd answers among them.
+    `requests` lists the answered requests, `given` the odd answers among them. `retried` lists the
+    jobs that were run again, `issues.issues` the issues of each project; `trains` are its trains.
     """
 
     def __init__(self) -> None:
-        super().__init__(accounts.ROUTES + webhooks.Endpoints(self).list_routes())
+        self.issues = issues.Endpoints()
+        super().__init__(
+            accounts.ROUTES
+            + webhooks.Endpoints(self).list_routes()
+            + retries.Endpoints(self).list_routes()
+            + trains.Endpoints(self).list_routes()
+            + self.issues.list_routes()
+        )
+        self.retried: list[Job] = []
+        self.trains = trains.Trains(self)
         self.issuer = oidc.Issuer()
         self.provider = oauth.Provider(self.issuer, strange=self.unexpected_requests)
         self.requests: list[SeenRequest] = []
@@ -75,8 +94,11 @@ class GitLabSim(simulator.GitLabSim):
 
     def push(self, mr: MergeRequest, files: Mapping[str, bytes], title: str = "More work") -> str:
         """Push a new commit to the merge request's branch; returns its new head sha."""
-        mr.sha = self.commit(mr.source_project, mr.source_branch, files)
-        mr.commits.append(Commit(mr.sha, title, mr.author, self.advance_clock()))
+        mr.sha = self.commit(mr.source_project, mr.source_branch, files, title)
+        parents = mr.source_project.records[mr.sha].parents
+        made = Commit(mr.sha, title, mr.author, self.advance_clock(), parents=parents)
+        mr.source_project.records[mr.sha] = made
+        mr.commits.append(made)
         mr.updated_at = self.advance_clock()
         return mr.sha
 

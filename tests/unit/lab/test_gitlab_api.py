@@ -53,7 +53,7 @@ def test_what_a_private_project_shows_depends_on_the_access_level(
 
 
 STRANGE = [
-    ("GET", "projects/501/issues", {}, 404),
+    ("GET", "projects/501/snippets", {}, 404),
     ("GET", "projects/501?simple=true", {}, 400),
     ("GET", "projects/501/merge_requests?page=0", {}, 400),
     ("GET", "projects/501/merge_requests?per_page=101", {}, 400),

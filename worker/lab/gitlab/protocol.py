@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote
 
@@ -10,6 +11,9 @@ from worker.lab.gitlab.state import Access, Job, MergeRequest, Pipeline, Project
 from worker.lab.gitlab.world import World
 
 PREFIX = "/api/v4/"
+GRAPH = "graphql"
+"""The path of the one endpoint that is not REST's: `/api/graphql`."""
+
 PAGING = frozenset({"page", "per_page"})
 
 
@@ -181,8 +185,9 @@ def check_request(world: World, routes: Sequence[Route], wire: Wire) -> tuple[Ro
 
 
 def _find_route(routes: Sequence[Route], wire: Wire) -> tuple[Route, dict[str, str]]:
-    if wire.path.startswith(PREFIX):
-        segments = [unquote(part) for part in wire.path.removeprefix(PREFIX).split("/")]
+    path = f"{PREFIX}{GRAPH}" if wire.path == "/api/graphql" else wire.path
+    if path.startswith(PREFIX):
+        segments = [unquote(part) for part in path.removeprefix(PREFIX).split("/")]
         for route in routes:
             params = route.match(wire.method, segments)
             if params is not None:
@@ -247,6 +252,17 @@ def make_page(call: Call, items: Sequence[Mapping[str, Any]]) -> Answer:
     end = page * size
     headers = {"x-next-page": str(page + 1) if end < len(items) else ""}
     return Answer(200, list(items[end - size : end]), headers)
+
+
+def get_moment(call: Call, name: str) -> datetime | None:
+    """Return a query parameter that must be a time, None without it."""
+    if not (value := call.get_value(name)):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        refuse_strange(400, f"{name} is invalid")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _get_positive(call: Call, name: str, default: int) -> int:

@@ -9,6 +9,7 @@ from worker.lab.gitlab.protocol import (
     Call,
     Refused,
     Routes,
+    get_moment,
     make_page,
     refuse_not_found,
     refuse_strange,
@@ -17,10 +18,6 @@ from worker.lab.gitlab.state import Access, MergeRequest
 
 ROUTES = Routes()
 
-_STATUSES = (
-    "created waiting_for_resource preparing pending running success failed canceling canceled "
-    "skipped manual scheduled"
-)
 _MR = "projects/:id/merge_requests"
 _ONE = f"{_MR}/:iid"
 
@@ -53,7 +50,13 @@ def _get_member(call: Call) -> Answer:
     return Answer(200, views.show_user(call.world.users[number]) | level)
 
 
-@ROUTES.add("GET", _MR, PAGING | {"source_branch", "state", "updated_after", "order_by", "sort"})
+_LISTED = PAGING | {
+    *("source_branch", "target_branch", "state", "iids[]", "order_by", "sort"),
+    *("updated_after", "updated_before", "created_after", "created_before"),
+}
+
+
+@ROUTES.add("GET", _MR, _LISTED)
 def _list_merge_requests(call: Call) -> Answer:
     """List the merge requests into a project, newest first by default."""
     mrs = list(call.find_project(Access.REPORTER).merge_requests.values())
@@ -62,14 +65,12 @@ def _list_merge_requests(call: Call) -> Answer:
         refuse_strange(400, "state does not have a valid value")
     if state != "all":
         mrs = [mr for mr in mrs if mr.state == state]
-    if branch := call.get_value("source_branch"):
-        mrs = [mr for mr in mrs if mr.source_branch == branch]
-    if after := call.get_value("updated_after"):
-        try:
-            moment = datetime.fromisoformat(after)
-        except ValueError:
-            refuse_strange(400, "updated_after is invalid")
-        mrs = [mr for mr in mrs if datetime.fromisoformat(mr.updated_at or mr.created_at) >= moment]
+    for name in ("source_branch", "target_branch"):
+        if branch := call.get_value(name):
+            mrs = [mr for mr in mrs if getattr(mr, name) == branch]
+    if iids := call.query.get("iids[]"):
+        mrs = [mr for mr in mrs if str(mr.iid) in iids]
+    mrs = _keep_within(call, mrs)
     field, order = call.get_value("order_by", "created_at"), call.get_value("sort", "desc")
     if field not in {"created_at", "updated_at"} or order not in {"asc", "desc"}:
         refuse_strange(400, "order_by or sort does not have a valid value")
@@ -79,6 +80,18 @@ def _list_merge_requests(call: Call) -> Answer:
 
     mrs.sort(key=key, reverse=order == "desc")
     return make_page(call, [views.show_merge_request(mr) for mr in mrs])
+
+
+def _keep_within(call: Call, mrs: list[MergeRequest]) -> list[MergeRequest]:
+    """Keep those that were made or changed within the query's times."""
+    for field in ("created", "updated"):
+        after, before = (get_moment(call, f"{field}_{end}") for end in ("after", "before"))
+        for mr in tuple(mrs):
+            told = mr.updated_at if field == "updated" and mr.updated_at else mr.created_at
+            moment = datetime.fromisoformat(told)
+            if (after and moment < after) or (before and moment > before):
+                mrs.remove(mr)
+    return mrs
 
 
 @ROUTES.add("GET", _ONE)
@@ -104,25 +117,6 @@ def _list_mr_pipelines(call: Call) -> Answer:
     listed = call.find_merge_request().pipelines
     pipelines = [views.show_pipeline(each) for each in listed if each.source != "parent_pipeline"]
     return make_page(call, pipelines)
-
-
-@ROUTES.add("GET", "projects/:id/pipelines/:pipeline")
-def _get_pipeline(call: Call) -> Answer:
-    return Answer(200, views.show_pipeline_page(call.find_pipeline()))
-
-
-@ROUTES.add("GET", "projects/:id/pipelines/:pipeline/jobs", PAGING | {"scope[]", "include_retried"})
-def _list_pipeline_jobs(call: Call) -> Answer:
-    """List the jobs, newest first; retried ones only on request."""
-    jobs = sorted(call.find_pipeline().jobs, key=lambda job: -job.id)
-    if call.get_value("include_retried", "false") not in {"true", "1"}:
-        jobs = [job for job in jobs if not job.is_retried]
-    scopes = call.query.get("scope[]", [])
-    if set(scopes) - set(_STATUSES.split()):
-        refuse_strange(400, "scope does not have a valid value")
-    return make_page(
-        call, [views.show_job(job) for job in jobs if not scopes or job.status in scopes]
-    )
 
 
 @ROUTES.add("GET", "projects/:id/jobs/:job")

@@ -10,14 +10,21 @@ import httpx
 from starlette.requests import Request
 from starlette.responses import Response
 
-from worker.lab.gitlab import evidence, reads, views, writes
-from worker.lab.gitlab.protocol import Answer, Refused, Route, Wire, check_request
+from worker.lab.gitlab import deployments, evidence, pipelines, reads, repository, views, writes
+from worker.lab.gitlab.protocol import Answer, Call, Refused, Route, Wire, check_request
 from worker.lab.gitlab.state import Note, Pipeline
 from worker.lab.gitlab.views import Event, Receiver
 from worker.lab.gitlab.world import World
 from worker.lab.loopback import Loopback
 
-ROUTES = (*reads.ROUTES, *evidence.ROUTES, *writes.ROUTES)
+ROUTES = (
+    *reads.ROUTES,
+    *pipelines.ROUTES,
+    *repository.ROUTES,
+    *deployments.ROUTES,
+    *evidence.ROUTES,
+    *writes.ROUTES,
+)
 
 
 class GitLabSim(World):
@@ -73,6 +80,8 @@ class GitLabSim(World):
         with self.lock:
             try:
                 route, call = check_request(self, self._routes, wire)
+                if route.method != "GET":
+                    _refuse_if_archived(call)
                 return route.handler(call)
             except Refused as refused:
                 if refused.strange:
@@ -109,6 +118,13 @@ class GitLabSim(World):
                 self.deliver(event)
             self._outbox.task_done()
         self._outbox.task_done()
+
+
+def _refuse_if_archived(call: Call) -> None:
+    """Nobody may change anything in an archived project."""
+    project = call.world.find_project(call.params.get("id", ""))
+    if project and project.archived:
+        raise Refused(403, {"message": "403 Forbidden"})
 
 
 def make_response(answer: Answer) -> Response:

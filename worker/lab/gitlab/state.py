@@ -52,8 +52,10 @@ _SHORT = re.compile(r"[0-9a-f]{7,39}")
 class Project:
     """A project; `commits` maps a sha to its whole tree, `refs` a branch to its sha.
 
-    `history` holds the commits of its default branch as they are listed, oldest first. `runners`
-    are its runners' names with their tags; one whose name ends in "?" is offline.
+    `records` maps a sha to what else is known of the commit. `history` holds commits of its default
+    branch, oldest first, each on top of the one before. `runners` are its runners' names with their
+    tags; one whose name ends in "?" is offline. `protected_branches` says who may push to each of
+    them and run its jobs again.
     """
 
     id: int
@@ -72,6 +74,10 @@ class Project:
     runners: dict[str, tuple[str, ...]] = field(default_factory=dict)
     public_jobs: bool = True
     builds_access: str = "enabled"
+    issues_access: str = "enabled"
+    records: dict[str, "Commit"] = field(default_factory=dict)
+    protected_branches: dict[str, Access] = field(default_factory=dict)
+    archived: bool = False
 
     def find_commit(self, name: str) -> str:
         """Return the id of the commit that `name` (a branch, an id or the beginning of an id)
@@ -112,13 +118,14 @@ class DiffFile:
 
 @dataclass(slots=True)
 class Commit:
-    """A commit of a merge request."""
+    """A commit. Without `parents` it stands on the one before it in its list."""
 
     sha: str
     title: str
     author: User
     created_at: str
     message: str = ""
+    parents: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -147,6 +154,11 @@ class MergeRequest:
     discussions: dict[str, "Discussion"] = field(default_factory=dict)
     pipelines: list["Pipeline"] = field(default_factory=list)
     head_pipeline: "Pipeline | None" = None
+    squash: bool = False
+    merge_commit_sha: str | None = None
+    squash_commit_sha: str | None = None
+    merged_at: str | None = None
+    closed_at: str | None = None
 
     @property
     def web_url(self) -> str:
@@ -164,7 +176,8 @@ class Pipeline:
     """A pipeline. `ref` is as the REST API shows it: `refs/merge-requests/IID/head` for an MR's.
 
     `mr` is set for merge-request pipelines only, as in the webhook's payload. `finished_at` is when
-    it last ended; "" stands for when it was created.
+    it last ended, "" for when it was created; None is shown of one that has not ended. `updated_at`
+    is when it was last changed, "" for when it ended.
     """
 
     id: int
@@ -182,11 +195,26 @@ class Pipeline:
     bridges: list["Bridge"] = field(default_factory=list)
     test_suites: list[dict[str, Any]] = field(default_factory=list)
     finished_at: str = ""
+    updated_at: str = ""
 
     @property
     def web_url(self) -> str:
         """Its page."""
         return f"{self.project.web_url}/-/pipelines/{self.id}"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has passed, failed, or been cancelled or skipped."""
+        return self.status in ENDED
+
+    @property
+    def touched_at(self) -> str:
+        """When it was last changed."""
+        return self.updated_at or self.finished_at or self.created_at
+
+
+ENDED = frozenset({"success", "failed", "canceled", "skipped"})
+"""The statuses of pipelines and jobs that have ended."""
 
 
 @dataclass(slots=True)
@@ -206,7 +234,9 @@ class Job:
 
     `started_at` is "" for a job that started when it was created, None for one that never started,
     which no runner has taken. `archive` is the zip of its artifacts, None if there are none (any
-    more). `tags` select its runners.
+    more). `tags` select its runners. `finished_at` is "" for a job that ended when it started.
+    `manual` and `environment` are told by webhooks and the CI configuration alone. `started_by` is
+    who has run it again, None for a job that its pipeline's user has started.
     """
 
     id: int
@@ -225,6 +255,10 @@ class Job:
     artifacts_expire_at: str | None = None
     started_at: str | None = ""
     tags: tuple[str, ...] = ()
+    finished_at: str = ""
+    manual: bool = False
+    environment: str = ""
+    started_by: User | None = None
 
     @property
     def web_url(self) -> str:

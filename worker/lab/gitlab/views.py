@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from worker.lab.gitlab.state import (
+    ENDED,
     Commit,
     DiffFile,
     Job,
@@ -37,9 +38,12 @@ def show_project(record: Project) -> Json:
     parent = record.parent
     fork = {"forked_from_project": _show_short_project(parent)} if parent else {}
     return _show_short_project(record) | {
+        "default_branch": record.default_branch,
+        "archived": record.archived,
         "visibility": "public" if record.public else "private",
         "public_jobs": record.public_jobs,
         "builds_access_level": record.builds_access,
+        "issues_access_level": record.issues_access,
         "merge_requests_access_level": "enabled",
         "repository_access_level": "enabled",
         "ci_config_path": "",
@@ -54,7 +58,8 @@ def _show_short_project(record: Project) -> Json:
 def show_merge_request(record: MergeRequest) -> Json:
     """A merge request in a list."""
     own = "id iid title description state created_at target_branch source_branch draft sha web_url"
-    return _pick(record, own) | {
+    merged = "squash merge_commit_sha squash_commit_sha merged_at closed_at"
+    return _pick(record, f"{own} {merged}") | {
         "project_id": record.project.id,
         "updated_at": record.updated_at or record.created_at,
         "author": show_user(record.author),
@@ -93,41 +98,56 @@ def show_diff(record: DiffFile) -> Json:
 
 def show_commit(record: Commit) -> Json:
     """One item of GET …/commits."""
+    author = {"name": record.author.name, "email": f"{record.author.username}@example.com"}
     return {
         "id": record.sha,
         "short_id": record.sha[:8],
         "created_at": record.created_at,
+        "parent_ids": list(record.parents),
         "title": record.title,
         "message": record.message or f"{record.title}\n",
-        "author_name": record.author.name,
+        "authored_date": record.created_at,
+        "committed_date": record.created_at,
+        **{
+            f"{who}_{field}": text
+            for who in ("author", "committer")
+            for field, text in author.items()
+        },
     }
 
 
 def show_pipeline(record: Pipeline) -> Json:
     """A pipeline in a list."""
     own = "id iid sha ref status source created_at web_url"
-    return _pick(record, own) | {"project_id": record.project.id}
+    more = {"project_id": record.project.id, "updated_at": record.touched_at, "name": None}
+    return _pick(record, own) | more
 
 
 def show_pipeline_page(record: Pipeline) -> Json:
     """GET …/pipelines/:id."""
     return show_pipeline(record) | {
         "yaml_errors": record.yaml_errors,
-        "finished_at": record.finished_at or record.created_at,
-        "duration": 222,
+        "tag": False,
+        "user": show_user(record.user),
+        "started_at": record.created_at,
+        "finished_at": (record.finished_at or record.created_at) if record.has_ended else None,
+        "duration": 222 if record.has_ended else None,
     }
 
 
 def show_job(record: Job) -> Json:
     """A job; only failed ones have `failure_reason`. As in GitLab, there is no `retried`."""
     reason = {"failure_reason": record.failure_reason} if record.status == "failed" else {}
-    own = "id status stage name allow_failure duration web_url artifacts_expire_at"
+    own = "id status stage name allow_failure duration web_url artifacts_expire_at created_at"
     pipeline = _pick(record.pipeline, "id iid sha ref status")
     archive = record.archive
     files = [] if archive is None else [{"file_type": "archive", "size": len(archive)}]
     return _pick(record, own) | {
+        "ref": record.pipeline.ref,
+        "user": show_user(record.started_by or record.pipeline.user),
+        "commit": {"id": record.pipeline.sha, "short_id": record.pipeline.sha[:8]},
         "started_at": record.created_at if record.started_at == "" else record.started_at,
-        "finished_at": record.started_at or record.created_at,
+        "finished_at": get_job_end(record),
         "erased_at": record.created_at if record.erased else None,
         "pipeline": pipeline | {"project_id": record.pipeline.project.id},
         **reason,
@@ -135,6 +155,12 @@ def show_job(record: Job) -> Json:
         "runner": None if record.started_at is None else _RUNNER,
         "tag_list": list(record.tags),
     }
+
+
+def get_job_end(record: Job) -> str | None:
+    """Return when a job ended, None if it has not."""
+    ended = record.finished_at or record.started_at or record.created_at
+    return ended if record.status in ENDED else None
 
 
 _RUNNER = {"id": 7, "description": "shared-runner-7"}
@@ -184,6 +210,7 @@ def make_delivery(name: str, instance: str, payload: Json, receiver: Receiver | 
 def make_pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:
     """Make a Pipeline Hook's body; `status` replaces the current status, for an earlier event."""
     mr, ended = pipeline.mr, pipeline.finished_at or pipeline.created_at
+    now = status or pipeline.status
     return {
         "object_kind": "pipeline",
         "object_attributes": {
@@ -192,14 +219,34 @@ def make_pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:
             "ref": mr.source_branch if mr else pipeline.ref,
             "tag": False,
             "sha": pipeline.sha,
+            "before_sha": "0" * 40,
             "source": pipeline.source,
-            "status": status or pipeline.status,
-            "finished_at": f"{ended[:19].replace('T', ' ')} UTC",
+            "status": now,
+            "created_at": _make_hook_time(pipeline.created_at),
+            "finished_at": _make_hook_time(ended) if now in ENDED else None,
             "url": pipeline.web_url,
         },
         "merge_request": _make_merge_request(mr) if mr else None,
         "user": _make_user(pipeline.user),
         "project": _make_project(pipeline.project),
+        "builds": [_make_build(each) for each in pipeline.jobs if not each.is_retried],
+    }
+
+
+def _make_hook_time(moment: str | None) -> str | None:
+    return f"{moment[:19].replace('T', ' ')} UTC" if moment else None
+
+
+def _make_build(job: Job) -> Json:
+    """A job in a Pipeline Hook, which tells more of it than the API does."""
+    started = job.created_at if job.started_at == "" else job.started_at
+    return _pick(job, "id stage name status manual allow_failure duration") | {
+        "created_at": _make_hook_time(job.created_at),
+        "started_at": _make_hook_time(started),
+        "finished_at": _make_hook_time(get_job_end(job)),
+        "failure_reason": job.failure_reason if job.status == "failed" else None,
+        "when": "manual" if job.manual else "on_success",
+        "environment": {"name": job.environment, "action": "start"} if job.environment else None,
     }
 
 

@@ -27,6 +27,10 @@ NOTE_MAX = 1_000_000
 """The most characters in a note's body."""
 
 
+ROOT = User(1, "root", "Administrator")
+"""Who makes the commits of which nobody is said to be the author."""
+
+
 class NoteInvalid(ValueError):
     """GitLab's validation refuses the note."""
 
@@ -68,8 +72,11 @@ class World:
 
     def advance_clock(self) -> str:
         """Return the simulated time, which advances by a second from `start` with each call."""
-        moment = self.start + timedelta(seconds=self.make_id("second"))
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        return show_time(self.start + timedelta(seconds=self.make_id("second")))
+
+    def set_clock(self, moment: datetime) -> None:
+        """Let the simulated time go on from `moment`, also from an earlier one."""
+        self.start, self._ids["second"] = moment, count(0)
 
     # ------------------------------------------------------------------------ people and projects
 
@@ -104,16 +111,20 @@ class World:
         self.commit(project, default_branch, files or {"README.md": b"# " + path.encode() + b"\n"})
         return project
 
-    def commit(self, project: Project, branch: str, files: Mapping[str, bytes]) -> str:
+    def commit(
+        self, project: Project, branch: str, files: Mapping[str, bytes], title: str = ""
+    ) -> str:
         """Commit `files` to a branch (made from the default branch if new); returns the sha."""
         base = project.refs.get(branch) or project.refs.get(project.default_branch, "")
         tree = {**project.commits.get(base, {}), **files}
         digest = hashlib.sha1(f"{project.path}\n{branch}\n{base}\n".encode())
         for path, content in sorted(tree.items()):
             digest.update(path.encode() + b"\0" + content)
-        project.commits[digest.hexdigest()] = tree
-        project.refs[branch] = digest.hexdigest()
-        return digest.hexdigest()
+        sha, parents = digest.hexdigest(), (base,) if base else ()
+        project.commits[sha], project.refs[branch] = tree, sha
+        title = title or f"Work on {branch}"
+        project.records[sha] = Commit(sha, title, ROOT, show_time(self.start), parents=parents)
+        return sha
 
     def find_project(self, id_or_path: str) -> Project | None:
         """Find a project by number or by full path."""
@@ -141,7 +152,7 @@ class World:
         """Commit `files` to `branch` (of the fork `source`) and open a merge request for it."""
         origin = source or project
         target = target_branch or project.default_branch
-        sha = self.commit(origin, branch, files or {})
+        sha = self.commit(origin, branch, files or {}, title)
         mr = MergeRequest(
             id=self.make_id("mr"),
             iid=len(project.merge_requests) + 1,
@@ -157,7 +168,9 @@ class World:
             description=description,
             diffs=list(diffs),
         )
-        mr.commits.append(Commit(sha, title, author, self.advance_clock()))
+        parents = origin.records[sha].parents
+        mr.commits.append(Commit(sha, title, author, self.advance_clock(), parents=parents))
+        origin.records[sha] = mr.commits[-1]
         project.merge_requests[mr.iid] = mr
         return mr
 
@@ -181,6 +194,9 @@ class World:
         sha = mr.sha
         if kind in {"merge", "train"}:
             sha = hashlib.sha1(f"{mr.sha} into {mr.base_sha}".encode()).hexdigest()
+            title, parents = f"Merge {mr.sha} into {mr.base_sha}", (mr.base_sha, mr.sha)
+            made = Commit(sha, title, mr.author, show_time(self.start), parents=parents)
+            mr.project.records[sha] = made
         sources = {"branch": "push", "child": "parent_pipeline"}
         pipeline = self.add_pipeline(
             where,
@@ -363,6 +379,11 @@ class World:
     def add_member(self, project: Project, user: User, access: Access) -> None:
         """Make the user a member."""
         project.members[user.id] = access
+
+
+def show_time(moment: datetime) -> str:
+    """Return a time as GitLab writes it."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
 def check_body(body: str) -> str:

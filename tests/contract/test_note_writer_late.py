@@ -9,7 +9,8 @@ from tests.contract.notes import written
 from tests.simulators.gitlab import GitLabSim, Scene
 from worker.conversation.context import Subject
 from worker.errors import ForgeError
-from worker.gitlab.write.writer import SETTLE, GitLabWriter
+from worker.gitlab.write.api import SETTLE
+from worker.gitlab.write.writer import GitLabWriter
 from worker.safety.markdown import Marker
 
 MARKER = Marker("0123456789abcdef0123", 0)

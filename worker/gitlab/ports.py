@@ -1,4 +1,5 @@
-"""Notes in GitLab, and what writes them: the bot's account, its notes, the emoji on notes."""
+"""What is written to GitLab, and what writes it: the bot's account, its notes, the emoji on notes,
+its issues, and jobs that run again; and what a list tells of a branch's pipeline."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -42,6 +43,38 @@ class Votes:
 
     marker: Marker
     by_user: Mapping[int, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """A pipeline of a branch that has ended, as a list tells of it."""
+
+    project_id: int
+    branch: str
+    pipeline_id: int
+    sha: str
+    has_passed: bool
+    updated_at: str
+    """GitLab's own text, "" if it says none."""
+
+
+@dataclass(frozen=True, slots=True)
+class IssueText:
+    """What one of the bot's issues is to say."""
+
+    marker: Marker
+    """What it is known by: `body` begins with it."""
+    title: str
+    """For a new issue; whoever changes it later is not corrected."""
+    body: str
+    page: str = ""
+    """The project's page: links may lead below it."""
+    is_over: bool = False
+    began_at: float = 0.0
+    """When the trouble began that it tells of (epoch seconds): a person who closed the issue before
+    did not mean this trouble."""
+    is_confidential: bool = False
+    """Whether members alone may read it."""
 
 
 class BotAccount(Protocol):
@@ -127,5 +160,28 @@ class Reactions(Protocol):
         """Read the votes on a note, without the bot's; None if the note is gone, or not the bot's.
 
         Bounded: only a limited number of reactions is read.
+        """
+        ...
+
+
+class IncidentWriter(Protocol):
+    """What is written about a red branch besides notes, with the write token: jobs that run again,
+    and the bot's own issues. All raise ForgeError."""
+
+    def retry_job(self, project_id: int, job_id: int) -> int | str:
+        """Run a job again: return the id of the new job, or why GitLab does not do it.
+
+        Nothing is sent a second time, unless GitLab has refused it for its rate. The caller has
+        asked GitLab whether the job may run again, and keeps count.
+        """
+        ...
+
+    def put_issue(self, project_id: int, issue: IssueText, iid: int = 0) -> int:
+        """Make the bot's issue with this marker what `issue` says, and return its number.
+
+        `iid` is its number if that is known; without it the issue is looked for, and made if it is
+        not there and not over: 0 is returned if there is none. This may be repeated: nothing is
+        written that stands there, and of several issues with the marker the oldest stays. An issue
+        that a person has closed, moved or taken over by removing the marker is left to them.
         """
         ...

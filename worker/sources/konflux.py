@@ -14,8 +14,9 @@ from pydantic import Field
 
 from worker.conversation.context import Subject
 from worker.errors import ArgumentError, SourceError
-from worker.gitlab.read.api import ask_in_turn, keep_ends
+from worker.gitlab.read.api import ask_in_turn
 from worker.gitlab.read.base import NoArguments, RawDocument, SourceDef, present
+from worker.gitlab.read.blobs import keep_ends
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.wire import Answer
 from worker.safety.untrusted import one_line
@@ -339,7 +340,7 @@ def _make_selectors(tenant: Tenant, subject: Subject) -> Iterator[str]:
     """Yield label selectors, any of which marks a run as the merge request's."""
     for prefix in PREFIXES:
         yield f"{prefix}/sha={subject.sha}"
-        if tenant.repository:
+        if tenant.repository and not subject.branch:
             repository = f"{prefix}/repository={tenant.repository}"
             yield f"{repository},{prefix}/pull-request={subject.mr_iid}"
 

@@ -14,8 +14,9 @@ from pydantic import Field
 
 from worker.conversation.context import Subject
 from worker.errors import ArgumentError, SourceError
-from worker.gitlab.read.api import NotFound, keep_ends
+from worker.gitlab.read.api import NotFound
 from worker.gitlab.read.base import RawDocument, SourceDef, present
+from worker.gitlab.read.blobs import keep_ends
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.wire import Answer
 from worker.safety.untrusted import one_line

@@ -12,7 +12,8 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from worker.errors import ConfigError, SourceError
-from worker.gitlab.read.api import Blob, NotFound
+from worker.gitlab.read.api import NotFound
+from worker.gitlab.read.blobs import Blob
 from worker.logs import trace
 from worker.transport.failures import describe_failure
 from worker.transport.httpx_clients import BoundedClient, EncodedAnswer

@@ -20,10 +20,17 @@ _ALLOWED = (
     "what may be read are the merge request's pipelines with their children, and on its target "
     "branch the jobs of the same names"
 )
+_ALLOWED_OF_BRANCH = (
+    "what may be read are the branch's pipelines at this commit with their children, and in its "
+    "others the jobs of the same names"
+)
 
 
 class Binding:
     """Tells the merge request's own pipelines and jobs from other ones of the project.
+
+    Of a branch without a merge request, the own pipelines are those at the session's commit; its
+    others stand where those of a target branch do.
 
     A pipeline is an own one if GitLab lists it for the merge request, or if such a pipeline has
     started it in the same project. In pipelines of the target branch, those jobs may be read whose
@@ -43,8 +50,9 @@ class Binding:
         self._commits: tuple[str, ...] | None = None
 
     def target_branch(self) -> str:
-        """Return the merge request's target branch. Raises SourceError."""
-        return self._get_merge_request().target_branch
+        """Return the merge request's target branch, or the session's own branch. Raises
+        SourceError."""
+        return self._subject.branch or self._get_merge_request().target_branch
 
     def describe_merge_result(self, pipeline: wire.Pipeline) -> str:
         """Say what a pipeline of merged results ran on, and what to read in its place; "" for a
@@ -80,7 +88,7 @@ class Binding:
                 return
             if self._is_listed(project_id, pipeline):
                 return
-        raise SourceError(f"job {job.id} is not of this merge request: {_ALLOWED}")
+        raise SourceError(f"job {job.id} is not of {self._name_bounds()}")
 
     def is_own(self, project_id: int, pipeline: wire.Pipeline) -> bool:
         """Whether it is an own pipeline; False for a pipeline of the target branch.
@@ -93,7 +101,7 @@ class Binding:
             return False
         if self._is_listed(project_id, pipeline):
             return True
-        raise SourceError(f"pipeline {pipeline.id} is not of this merge request: {_ALLOWED}")
+        raise SourceError(f"pipeline {pipeline.id} is not of {self._name_bounds()}")
 
     def is_own_commit(self, ref: str) -> bool:
         """Whether `ref` is the merge request's source branch or one of its commits, by at least
@@ -127,6 +135,10 @@ class Binding:
         names = self._get_known_names()
         return name in names or any(name == parse_dimensions(each).get("group") for each in names)
 
+    def _name_bounds(self) -> str:
+        of_branch = f"this branch: {_ALLOWED_OF_BRANCH}"
+        return of_branch if self._subject.branch else f"this merge request: {_ALLOWED}"
+
     def _is_plainly_own(self, project_id: int, pipeline: wire.Pipeline) -> bool:
         """Whether it is an own pipeline, as far as that is known without asking GitLab.
 
@@ -135,8 +147,12 @@ class Binding:
         """
         of_mr = wire.OF_MR.fullmatch(pipeline.ref)
         here = project_id == self._subject.project_id
+        named, branch = of_mr[1] if of_mr else "", self._subject.branch
+        is_of_branch = not pipeline.tag and pipeline.ref == branch
         with self._lock:
-            if of_mr and here and of_mr[1] == str(self._subject.mr_iid):
+            if here and branch and is_of_branch and pipeline.sha == self._subject.sha:
+                self._own.add(pipeline.id)
+            if here and not branch and named == str(self._subject.mr_iid):
                 self._own.add(pipeline.id)
             return pipeline.id in self._own
 
@@ -148,6 +164,8 @@ class Binding:
 
         A child pipeline is not listed, but runs on the same ref and commit as its parent.
         """
+        if self._subject.branch:
+            return False
         run = (project_id, pipeline.ref, pipeline.sha)
         with self._lock:
             if run not in self._runs and pipeline.id > self._newest:
@@ -175,6 +193,8 @@ class Binding:
             return frozenset(self._names)
 
     def _get_merge_request(self) -> wire.MergeRequest:
+        if self._subject.branch:
+            raise SourceError("there is no merge request: the pipeline is a branch's")
         with self._lock:
             if self._mr is None:
                 what = "the merge request"

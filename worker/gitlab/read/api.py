@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
@@ -26,7 +26,9 @@ from worker.gitlab.client import (
     read_date,
 )
 from worker.gitlab.read import wire
+from worker.gitlab.read.blobs import Blob, keep_ends
 from worker.gitlab.read.downloads import Downloads
+from worker.gitlab.read.remembered import MOST_REMEMBERED, Answered, get_remembered
 
 MAX_JSON = 32 * 1024 * 1024
 """Bytes of one JSON answer."""
@@ -76,22 +78,9 @@ class Listing(Generic[T]):
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
-    """A file or log of `size` bytes, whole in `head`, or its start there and its end in `tail`."""
-
-    head: bytes
-    tail: bytes
-    size: int
-
-    @property
-    def omitted_bytes(self) -> int:
-        """Bytes left out between `head` and `tail`."""
-        return self.size - len(self.head) - len(self.tail)
-
-
 class ReadClient:
-    """GitLab's REST API through the read token. Only GET requests; safe to share between threads.
+    """GitLab's API through the read token. It changes nothing: only GET requests, and GraphQL's
+    queries; safe to share between threads.
 
     With the token it follows only the redirect of a renamed project to its id. In error
     messages, `what` names the thing asked for. Downloads may come from `download_hosts`, besides
@@ -108,11 +97,14 @@ class ReadClient:
         download_hosts: Collection[str] = (),
     ) -> None:
         self.connections = Connections(url, token, timeout)
+        self._url = url
         projects = re.escape(f"{url.rstrip('/')}/api/v4/projects/")
         self._renamed = re.compile(projects + r"(\d{1,18})(?=[/?]|$)", re.IGNORECASE)
         own = urlsplit(url)
         hosts = {own.hostname or "", *download_hosts}
         self._downloads = Downloads({"https", own.scheme}, hosts, timeout)
+        self.bots: dict[int, bool] = {}
+        """Whether accounts are bots, by their ids; copies of this client share it."""
         self._retries = retries
         self._deadline = deadline
         self._dates = list[tuple[float, float]]()
@@ -136,8 +128,9 @@ class ReadClient:
 
     def one(self, path: str, model: type[T], what: str, query: Query | None = None) -> T:
         """Return the object at `path` (below /api/v4). Raises SourceError, NotFound on 404."""
-        with self._translate_errors(what), self._get(path, query or {}) as response:
-            return _parse_answer(model, decode_json(response, MAX_JSON), what)
+        value, _ = self._ask(path, query or {}, what)
+        with self._translate_errors(what):
+            return _parse_answer(model, value, what)
 
     def many(
         self,
@@ -173,13 +166,25 @@ class ReadClient:
     ) -> Listing[T]:
         """Return page `number` (from 1) of a list, `size` items long. Raises SourceError."""
         full_query = {**(query or {}), "per_page": size, "page": number}
-        with self._translate_errors(what), self._get(path, full_query) as response:
-            found = decode_json(response, MAX_JSON)
-            if not isinstance(found, list):
-                text = f"{what}: GitLab's answer is not a list"
-                raise SourceError(text, transient=True, doubtful=True)
-            items = tuple(_parse_answer(model, item, what) for item in found)
-            return Listing(items, more=bool(response.headers.get("X-Next-Page", "").strip()))
+        found, more = self._ask(path, full_query, what)
+        if not isinstance(found, list):
+            text = f"{what}: GitLab's answer is not a list"
+            raise SourceError(text, transient=True, doubtful=True)
+        with self._translate_errors(what):
+            return Listing(tuple(_parse_answer(model, item, what) for item in found), more=more)
+
+    def _ask(self, path: str, query: Query, what: str) -> Answered:
+        """Return the JSON value at `path`, and whether there is a next page."""
+        known = get_remembered()
+        question = f"{self._url} {path} {sorted(query.items())}"
+        if known is not None and question in known:
+            return known[question]
+        with self._translate_errors(what), self._get(path, query) as response:
+            more = bool(response.headers.get("X-Next-Page", "").strip())
+            answer = decode_json(response, MAX_JSON), more
+        if known is not None and len(known) < MOST_REMEMBERED:
+            known[question] = answer
+        return answer
 
     def blob(self, path: str, what: str, cap: int, query: Query | None = None) -> Blob:
         """Read the bytes at `path`; of more than `cap` bytes, the two ends. Raises SourceError."""
@@ -230,6 +235,27 @@ class ReadClient:
             if len(found) >= most or not page.more:
                 break
         return Listing(tuple(found[:most]), page.more or len(found) > most)
+
+    def ask_graph(self, query: str, variables: Query, model: type[T], what: str) -> T:
+        """Return the `data` of the answer to a GraphQL query: what REST does not tell. Raises
+        SourceError. GitLab takes them by POST alone; a read token can change nothing by them."""
+        if self._is_past_deadline():
+            raise SourceError(f"{what}: there is no time left to ask", transient=True)
+        url = f"{self.connections.url}/api/graphql"
+        with self._translate_errors(what):
+            response = self.connections.get().http_request(
+                "post",
+                url,
+                post_data={"query": query, "variables": dict(variables)},
+                streamed=True,
+                retry_transient_errors=True,
+                max_retries=self._retries,
+            )
+            with response:
+                found = decode_json(response, MAX_JSON)
+        if not isinstance(found, dict) or not isinstance(found.get("data"), dict):
+            raise SourceError(f"{what}: GitLab does not answer the query", doubtful=True)
+        return _parse_answer(model, found["data"], what)
 
     def _get(self, path: str, query: Query) -> requests.Response:
         try:
@@ -286,6 +312,17 @@ class ReadClient:
         return self._deadline is not None and time.monotonic() > self._deadline
 
 
+@contextmanager
+def skip_refused() -> Iterator[None]:
+    """Leave the block where GitLab does not have something or does not show it; what may be had
+    later still raises SourceError."""
+    try:
+        yield
+    except SourceError as error:
+        if error.transient:
+            raise
+
+
 def _get_target(error: requests.TooManyRedirects) -> str:
     return error.response.headers.get("location", "") if error.response is not None else ""
 
@@ -313,22 +350,6 @@ def _parse_answer(model: type[T], value: Any, what: str) -> T:
         )
         text = f"{what}: GitLab's answer has no usable {fields}"
         raise SourceError(text, doubtful=True) from error
-
-
-def keep_ends(chunks: Iterable[bytes], cap: int) -> Blob:
-    """Return all, or the first quarter of `cap` bytes and the last three, where errors are."""
-    room = cap // 4
-    head, rest, size = bytearray(), bytearray(), 0
-    for chunk in chunks:
-        size += len(chunk)
-        free = room - len(head)
-        head += chunk[:free]
-        rest += chunk[free:]
-        if len(rest) > 2 * cap:
-            del rest[: room - cap]
-    if size <= cap:
-        return Blob(bytes(head + rest), b"", size)
-    return Blob(bytes(head), bytes(rest[room - cap :]), size)
 
 
 def ask_in_turn(places: Sequence[P], ask: Callable[[P], A]) -> A:

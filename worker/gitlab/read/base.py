@@ -51,6 +51,11 @@ def always(subject: Subject) -> bool:
     return True
 
 
+def has_merge_request(subject: Subject) -> bool:
+    """Offer the source where the pipeline is a merge request's."""
+    return not subject.branch
+
+
 @dataclass(frozen=True, slots=True)
 class RawDocument:
     """What a source has read, not yet redacted: only `redact_document` makes a Document of it.

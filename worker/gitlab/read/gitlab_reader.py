@@ -1,10 +1,9 @@
 """What the job itself reads from GitLab: a pipeline's merge request, threads, permissions."""
 
-import fnmatch
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -15,7 +14,9 @@ from worker.gitlab.ports import ThreadNote
 from worker.gitlab.read import policy, wire
 from worker.gitlab.read.access import find_audience
 from worker.gitlab.read.api import NotFound, ReadClient
-from worker.gitlab.read.policy import DEFAULT, Memberships, Policy, read_access_level
+from worker.gitlab.read.incident_reads import IncidentReads
+from worker.gitlab.read.policy import DEFAULT, Policy, read_access_level
+from worker.gitlab.read.remembered import forget_answers, remember_answers
 from worker.gitlab.read.subjects import (
     choose_pipeline,
     explain_outdated,
@@ -24,6 +25,7 @@ from worker.gitlab.read.subjects import (
     is_pipeline_of,
     list_news,
     list_pipelines,
+    make_branch_subject,
     read_changes,
     read_merge_request,
 )
@@ -39,7 +41,7 @@ _LONGEST_TITLE = 300
 """The most characters of a title that are kept; GitLab allows 255."""
 
 
-class GitLabReader:
+class GitLabReader(IncidentReads):
     """What the host itself asks GitLab, with the read token. Raises SourceError where not said.
 
     `projects` are globs of allowed project paths (`*` also matches slashes); without any, the
@@ -58,17 +60,28 @@ class GitLabReader:
         sleep: Callable[[float], None] = time.sleep,
         redact: Callable[[str], str] = str,
     ) -> None:
-        self._client = client
+        super().__init__(client, projects)
         self._url = gitlab_url.rstrip("/")
-        self._globs = tuple(glob.lower() for glob in projects)
         self._min_access = min_access
         self._policy = policy
         self._sleep = sleep
         self._redact = redact
-        self._memberships = Memberships(client)
+
+    def remember_answers(self) -> AbstractContextManager[None]:
+        """Ask nothing twice in this thread until the block ends, or until `forget_answers`."""
+        return remember_answers()
+
+    def forget_answers(self) -> None:
+        """Ask again from now on: what comes next takes minutes."""
+        forget_answers()
 
     def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
         """Find the merge request of a failed pipeline, or say why there is nothing to do."""
+        found = self.find_failure(trigger)
+        return found if isinstance(found, str) else found[0]
+
+    def find_failure(self, trigger: PipelineFailed) -> tuple[Subject, float] | str:
+        """Like `find_failed_subject`, and when the pipeline ended (see `find_end_time`)."""
         targets = self._find_targets(trigger)
         if isinstance(targets, str):
             return targets
@@ -89,12 +102,16 @@ class GitLabReader:
         mr = find_merge_request(self._client, trigger, pipeline, targets)
         if isinstance(mr, str):
             return mr
-        return (
+        reason = (
             _explain_closed(mr)
             or explain_outdated(mr, pipeline)
             or policy.explain_unwanted(self._client, mr, self._policy, trigger.project_id)
-            or self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
         )
+        if reason:
+            return reason
+        target = targets[mr.target_project_id]
+        subject = self._make_subject(target, mr, pipeline, trigger.project_id)
+        return subject, parse_time(pipeline.finished_at or "") or 0.0
 
     def find_end_time(self, trigger: PipelineFailed) -> float:
         """Find when the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
@@ -123,12 +140,31 @@ class GitLabReader:
             return pipeline
         return self._make_subject(found, mr, pipeline, pipeline.project_id or found.id)
 
+    def find_branch_subject(
+        self, project_id: int, branch: str, pipeline_id: int, green_sha: str = ""
+    ) -> Subject | str:
+        """Find the failed pipeline of a branch, or say why there is nothing to look into.
+
+        `green_sha` is the last commit of the branch that passed before, "" if none is known.
+        """
+        served = self._read_served(project_id)
+        if isinstance(served, str):
+            return served
+        pipeline = self._read_pipeline(project_id, pipeline_id)
+        if isinstance(pipeline, str):
+            return pipeline
+        if pipeline.status != "failed":
+            return f"pipeline {pipeline.id} is {pipeline.status} by now"
+        return make_branch_subject(served[project_id], branch, pipeline, green_sha, self._url)
+
     def confirm_subject(self, subject: Subject) -> Subject | str:
         """Read again what a stored subject says of its merge request and pipeline, or say why the
         pipeline is not the merge request's.
 
         A pipeline, or the fork that it ran in, may have been deleted since.
         """
+        if subject.branch:
+            return self._confirm_branch(subject)
         mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
         project = self._read_project(str(subject.project_id))
         found = replace(
@@ -150,6 +186,14 @@ class GitLabReader:
         if not is_pipeline_of(self._client, mr, pipeline, ran_in):
             return foreign
         return replace(found, sha=pipeline.sha, pipeline_web_url=pipeline.web_url)
+
+    def _confirm_branch(self, subject: Subject) -> Subject | str:
+        """Do the same for the pipeline of a branch."""
+        project = self._read_project(str(subject.project_id))
+        pipeline = self._read_pipeline(subject.project_id, subject.pipeline_id)
+        if isinstance(pipeline, str):
+            return replace(subject, project=project.path_with_namespace, pipeline_web_url="")
+        return make_branch_subject(project, subject.branch, pipeline, subject.green_sha, self._url)
 
     def read_thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
         """Return the notes of a thread, oldest first; none if it is gone."""
@@ -187,7 +231,12 @@ class GitLabReader:
         return found if isinstance(found, str) else ""
 
     def is_members(self, subject: Subject) -> bool:
-        """Whether the author is a member, by `fork_min_access`, and the branch is in no fork."""
+        """Whether the author is a member, by `fork_min_access`, and the branch is in no fork.
+
+        What is on a branch of the project itself was let in by members.
+        """
+        if subject.branch:
+            return True
         mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
         return not mr.is_from_fork and policy.is_members(self._client, mr, self._policy)
 
@@ -274,19 +323,6 @@ class GitLabReader:
         """
         return list_news(self._client, subject)
 
-    def _read_pipeline(self, project_id: int, pipeline_id: int) -> wire.Pipeline | str:
-        """Return the pipeline, or that it is gone."""
-        path = f"/projects/{project_id}/pipelines/{pipeline_id}"
-        what = f"pipeline {pipeline_id} of project {project_id}"
-        try:
-            return self._client.one(path, wire.Pipeline, what)
-        except NotFound as error:
-            return str(error)
-
-    def _read_project(self, id_or_path: str, what: str = "") -> wire.Project:
-        path = f"/projects/{id_or_path}"
-        return self._client.one(path, wire.Project, what or f"project {id_or_path}")
-
     def _find_targets(
         self, trigger: PipelineFailed | PipelinePassed
     ) -> Mapping[int, wire.Project] | str:
@@ -294,36 +330,6 @@ class GitLabReader:
         if trigger.mr_iid:
             return self._read_served(trigger.mr_project_id or trigger.project_id)
         return self._read_served(trigger.project_id, or_parent=True)
-
-    def _read_served(
-        self, project_id: int, *, or_parent: bool = False
-    ) -> Mapping[int, wire.Project] | str:
-        """Return the project by its id if it is served, with `or_parent` also the one that it is a
-        fork of; the reason if none is served."""
-        try:
-            found = [self._read_project(str(project_id))]
-        except NotFound:
-            if self._globs:
-                raise
-            return f"project {project_id}: the bot is no member there, and gitlab.projects is empty"
-        parent = found[0].forked_from_project
-        with suppress(NotFound):
-            if or_parent and parent:
-                found.append(self._read_project(str(parent.id)))
-        refused = {}
-        for project in found:
-            reason = self._explain_unlisted(project)
-            if not self._globs and (reason := self._memberships.explain_refusal(project.id)):
-                reason = f"project {project.path_with_namespace}: {reason}"
-            refused[project.id] = reason
-        served = {project.id: project for project in found if not refused[project.id]}
-        return served or refused[found[0].id]
-
-    def _explain_unlisted(self, project: wire.Project) -> str:
-        path = project.path_with_namespace
-        if not self._globs or any(fnmatch.fnmatchcase(path.lower(), glob) for glob in self._globs):
-            return ""
-        return f"project {path} is not among gitlab.projects"
 
     def _make_subject(
         self, project: wire.Project, mr: wire.MergeRequest, pipeline: wire.Pipeline, ran_in: int

@@ -6,8 +6,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from worker.conversation.context import Subject
@@ -16,133 +15,11 @@ from worker.gitlab.read import wire
 from worker.gitlab.read.access import Binding
 from worker.gitlab.read.api import NotFound, ReadClient, ask_in_turn
 from worker.gitlab.read.job_log import Log, PassedLog, Spool
+from worker.gitlab.read.last_passed_jobs import LastPassedJobs, Trail
 from worker.gitlab.read.redactions import Redactions
 from worker.logs import trace
 from worker.logs.excerpt import Digest, Excerpt, make_excerpt
 from worker.logs.trace import Timeline
-
-BRANCH_PIPELINES = 2
-"""Passed pipelines of the target branch whose jobs are listed, and the most newer ones that did not
-pass: the job itself may have passed there."""
-
-_MR_PIPELINES = 2
-"""Earlier pipelines of the merge request whose jobs are listed."""
-
-_LISTED = 20
-_JOB_PAGES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class _PassedJob:
-    """A job that passed, with its project and pipeline."""
-
-    project: int
-    pipeline: wire.Pipeline
-    job: wire.Job
-
-
-Trail = tuple[str, ...]
-"""The trigger jobs that led to a job, by name; () for a job of the pipeline itself."""
-
-
-class LastPassedJobs:
-    """Finds passed jobs by name; each list is read once. Safe to share between threads."""
-
-    def __init__(self, client: ReadClient, subject: Subject) -> None:
-        self._client = client
-        self._subject = subject
-        self._lock = threading.Lock()
-        self._lists: dict[str, Sequence[wire.Pipeline]] = {}
-        self._jobs: dict[tuple[int, Trail], dict[str, _PassedJob]] = {}
-        self._started: dict[int, dict[str, wire.Pipeline]] = {}
-        """What each pipeline has started, by the names of the trigger jobs."""
-
-    def find(
-        self, name: str, deadline: float, trail: Trail = (), project: int = 0, before: int = 0
-    ) -> _PassedJob | None:
-        """Return the newest passed run of the job `name` at the end of `trail`, or None.
-
-        Unless `before` is 0, a run in a pipeline older than the one with that id is preferred. Past
-        the deadline (monotonic) nothing is requested; a later call reads the lists that this one
-        did not. `project` may be read too, besides the session's own.
-        """
-        allowed = {self._subject.project_id, self._subject.pipeline_project_id, project}
-        with self._lock:
-            self._client = self._client.with_deadline(deadline)
-            later: _PassedJob | None = None
-            for pipeline in self._find_pipelines(deadline):
-                where = pipeline.id, trail
-                if where not in self._jobs and time.monotonic() <= deadline:
-                    self._jobs[where] = {}  # none if they cannot be read
-                    with suppress(SourceError):
-                        self._jobs[where] = self._read_passed_jobs(pipeline, trail, allowed)
-                found = self._jobs.get(where, {}).get(name)
-                if found and (not before or pipeline.id < before):
-                    return found
-                later = later or found
-        return later
-
-    def _find_pipelines(self, deadline: float) -> list[wire.Pipeline]:
-        """Return the pipelines, the newest first. A list that cannot be read before the deadline is
-        left to a later call."""
-        for name, read_list, most in (
-            ("target branch", self._read_branch_pipelines, 2 * BRANCH_PIPELINES),
-            ("merge request", self._read_merge_request_pipelines, _MR_PIPELINES),
-        ):
-            if name not in self._lists and time.monotonic() <= deadline:
-                with suppress(SourceError):
-                    self._lists[name] = read_list()[:most]
-        found = (pipeline for pipelines in self._lists.values() for pipeline in pipelines)
-        return sorted(found, key=lambda each: -each.id)
-
-    def _read_branch_pipelines(self) -> Sequence[wire.Pipeline]:
-        project = f"/projects/{self._subject.project_id}"
-        mr_path = f"{project}/merge_requests/{self._subject.mr_iid}"
-        mr = self._client.one(mr_path, wire.MergeRequest, "the merge request")
-        where = project, mr.target_branch, f"the pipelines of {mr.target_branch}", _LISTED
-        listed = self._client.list_branch_pipelines(*where).items
-        passed = [each for each in listed if each.status == "success"]
-        if not passed:
-            query = {"status": "success"}
-            passed = [*self._client.list_branch_pipelines(*where, query).items]
-        newest = passed[0].id if passed else 0
-        newer = [each for each in listed if each.status != "success" and each.id > newest]
-        return *newer[:BRANCH_PIPELINES], *passed[:BRANCH_PIPELINES]
-
-    def _read_merge_request_pipelines(self) -> Sequence[wire.Pipeline]:
-        """Return the merge request's pipelines before the session's own, passed ones first."""
-        subject = self._subject
-        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/pipelines"
-        what = "the merge request's pipelines"
-        listed = self._client.page(path, wire.Pipeline, what, 1, _LISTED).items
-        earlier = [each for each in listed if each.id < subject.pipeline_id]
-        return sorted(earlier, key=lambda each: (each.status != "success", -each.id))
-
-    def _read_passed_jobs(
-        self, pipeline: wire.Pipeline, trail: Trail, allowed: Collection[int]
-    ) -> dict[str, _PassedJob]:
-        project = pipeline.project_id or self._subject.project_id
-        if project not in allowed:
-            return {}
-        if trail:
-            if pipeline.id not in self._started:
-                path = f"/projects/{project}/pipelines/{pipeline.id}"
-                bridges = self._client.list_trigger_jobs(path, "the trigger jobs").items
-                self._started[pipeline.id] = {
-                    each.name: each.downstream_pipeline
-                    for each in bridges
-                    if each.downstream_pipeline
-                }
-            below = self._started[pipeline.id].get(trail[0])
-            return self._read_passed_jobs(below, trail[1:], allowed) if below else {}
-        path, what = f"/projects/{project}/pipelines/{pipeline.id}/jobs", "passed jobs"
-        query = {"scope[]": "success"}
-        found = self._client.many(path, wire.Job, what, query, _JOB_PAGES).items
-        return {
-            job.name: _PassedJob(project, pipeline, job)
-            for job in sorted(found, key=lambda job: job.id)
-        }
-
 
 MAX_LOG = 240 * 1024 * 1024
 """Bytes of one log that are kept: less than a file in the sandbox may have."""
@@ -197,6 +74,7 @@ class JobLogs:
         self._max_kept = max_kept
         self._kept: OrderedDict[int, Log] = OrderedDict()
         self._allowed: dict[int, tuple[int, Trail]] = {}
+        self._listed: dict[int, tuple[int, wire.Job]] = {}
         self._lock = threading.Lock()
         self._reading: dict[int, threading.Lock] = {}
         self._passed = LastPassedJobs(client, subject)
@@ -212,6 +90,12 @@ class JobLogs:
         """
         with self._lock:
             self._allowed[job_id] = project_id, trail
+
+    def expect_jobs(self, project_id: int, jobs: Iterable[wire.Job]) -> None:
+        """Read the logs of jobs of the session's own pipeline, just listed, without asking for each
+        job first."""
+        with self._lock:
+            self._listed.update((job.id, (project_id, job)) for job in jobs)
 
     def get_error_text(self) -> str:
         """Return the parts that explain the failures, of the failed jobs' logs read so far.
@@ -319,6 +203,8 @@ class JobLogs:
             path = f"/projects/{project}/jobs/{job_id}"
             return project, self._client.one(path, wire.Job, f"job {job_id}")
 
+        if listed := self._listed.pop(job_id, None):
+            return listed
         own = dict.fromkeys((self._subject.pipeline_project_id, self._subject.project_id))
         allowed = self._allowed.get(job_id)
         try:

@@ -8,7 +8,14 @@ from typing import Any
 from worker.errors import SourceError
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import Listing
-from worker.gitlab.read.base import NoArguments, RawDocument, SourceDef, present, redact_document
+from worker.gitlab.read.base import (
+    NoArguments,
+    RawDocument,
+    SourceDef,
+    has_merge_request,
+    present,
+    redact_document,
+)
 from worker.gitlab.read.session_reader import Reader
 from worker.safety.untrusted import visible
 from worker.tools.source import Document
@@ -93,6 +100,7 @@ MR_DETAILS = SourceDef(
     ),
     args=NoArguments,
     fetch=_read_details,
+    applies=has_merge_request,
 )
 
 
@@ -157,7 +165,10 @@ def make_diff_document(
 
 
 def read_changed_files(reader: Reader, pages: int = DIFF_PAGES) -> Listing[wire.DiffFile]:
-    """Return the files, read until there are no more or enough. Raises SourceError."""
+    """Return the merge request's files, read until there are no more or enough; of a branch, those
+    that differ from the last green commit. Raises SourceError."""
+    if reader.subject.branch:
+        return _read_landed_files(reader)
     path = f"{reader.merge_request}/diffs"
     items: list[wire.DiffFile] = []
     for number in range(1, pages + 1):
@@ -168,6 +179,16 @@ def read_changed_files(reader: Reader, pages: int = DIFF_PAGES) -> Listing[wire.
         if sum(len(each.diff) for each in items) > MAX_SIZE:
             break
     return Listing(tuple(items), more=True)
+
+
+def _read_landed_files(reader: Reader) -> Listing[wire.DiffFile]:
+    subject = reader.subject
+    if not subject.green_sha:
+        raise SourceError("the diff: the branch has no known green commit before this one")
+    query = {"from": subject.green_sha, "to": subject.sha, "straight": "false"}
+    path, what = f"{reader.target_project}/repository/compare", "the diff of what landed"
+    found = reader.client.one(path, wire.Comparison, what, query)
+    return Listing(found.diffs, more=found.compare_timeout)
 
 
 def _summarise_file(file: wire.DiffFile) -> str:
@@ -205,6 +226,7 @@ MR_DIFF = SourceDef(
     ),
     args=NoArguments,
     fetch=lambda _, reader: _make_mr_document(read_changed_files(reader), reader),
+    applies=has_merge_request,
 )
 
 
@@ -237,6 +259,7 @@ MR_COMMITS = SourceDef(
     description="The merge request's commits with their whole messages and shas, newest first.",
     args=NoArguments,
     fetch=_list_commits,
+    applies=has_merge_request,
 )
 
 
@@ -295,4 +318,5 @@ DISCUSSIONS = SourceDef(
     ),
     args=NoArguments,
     fetch=_list_discussions,
+    applies=has_merge_request,
 )

@@ -13,7 +13,7 @@ from worker.errors import SourceError
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import Listing
 from worker.gitlab.read.base import RawDocument, SourceDef, present
-from worker.gitlab.read.job_logs import Trail
+from worker.gitlab.read.last_passed_jobs import Trail
 from worker.gitlab.read.merge_request import describe_pipeline
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.wire import parse_dimensions

@@ -49,6 +49,8 @@ class Policy:
 
 DEFAULT = Policy()
 
+_MOST_ACCOUNTS = 10_000
+
 
 def explain_unwanted(client: ReadClient, mr: wire.MergeRequest, policy: Policy, ran_in: int) -> str:
     """Return the reason to leave a merge request alone, or "". Raises SourceError.
@@ -88,11 +90,19 @@ def is_members(client: ReadClient, mr: wire.MergeRequest, policy: Policy) -> boo
 
 
 def is_bot(client: ReadClient, user_id: int) -> bool:
-    """Whether GitLab says that the account is a bot, whatever its name. Raises SourceError."""
-    try:
-        return client.one(f"/users/{user_id}", wire.Account, f"user {user_id}").bot
-    except NotFound:
-        return False
+    """Whether GitLab says that the account is a bot, whatever its name. Raises SourceError.
+
+    That never changes, so GitLab is asked once for each account.
+    """
+    if user_id not in client.bots:
+        try:
+            account = client.one(f"/users/{user_id}", wire.Account, f"user {user_id}")
+        except NotFound:
+            return False
+        if len(client.bots) >= _MOST_ACCOUNTS:
+            client.bots.clear()
+        client.bots[user_id] = account.bot
+    return client.bots.get(user_id, False)
 
 
 class _Member(wire.Answer):
@@ -166,7 +176,7 @@ def find_failed_pipelines(
 
     `globs` are in lower case; without any, all projects of which the bot is a member are searched.
     """
-    for project in _list_projects(client, globs):
+    for project in list_projects(client, globs):
         if isinstance(project, str):
             yield project
             continue
@@ -176,7 +186,8 @@ def find_failed_pipelines(
             yield str(error)
 
 
-def _list_projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
+def list_projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
+    """Yield the projects that are served, and the reason for each part that cannot be read."""
     for path in globs:
         if not _WILD.search(path):
             try:

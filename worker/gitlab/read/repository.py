@@ -10,8 +10,9 @@ from pydantic import Field
 
 from worker.errors import ArgumentError
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import Blob, Listing, NoSuchFile
+from worker.gitlab.read.api import Listing, NoSuchFile
 from worker.gitlab.read.base import RawDocument, Ref, SourceDef, redact_document
+from worker.gitlab.read.blobs import Blob
 from worker.gitlab.read.merge_request import make_diff_document
 from worker.gitlab.read.session_reader import Reader
 from worker.safety.redacted_values import assume_redacted

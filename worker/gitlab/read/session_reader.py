@@ -70,7 +70,7 @@ class Reader:
 
     @property
     def merge_request(self) -> str:
-        """The API path of the session's merge request."""
+        """The API path of the session's merge request, which a branch has not."""
         return f"{self.target_project}/merge_requests/{self.subject.mr_iid}"
 
     @property

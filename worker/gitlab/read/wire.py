@@ -3,7 +3,7 @@
 import re
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from worker.verdict.audience import Access
 
@@ -49,6 +49,8 @@ class Project(Answer):
     merge_requests_access_level: str = ""
     repository_access_level: str = ""
     ci_config_path: str | None = None
+    default_branch: str | None = None
+    is_archived: bool = Field(default=False, alias="archived")
 
     @property
     def access(self) -> Access:
@@ -74,6 +76,7 @@ class Pipeline(Answer):
     source: str = ""
     web_url: str = ""
     created_at: str | None = None
+    updated_at: str | None = None
     finished_at: str | None = None
     duration: float | None = None
     yaml_errors: str | None = None
@@ -116,6 +119,8 @@ class MergeRequest(Answer):
     web_url: str
     head_pipeline: Pipeline | None = None
     diff_refs: _DiffRefs | None = None
+    merge_commit_sha: str | None = None
+    squash_commit_sha: str | None = None
 
     @property
     def is_from_fork(self) -> bool:
@@ -123,8 +128,14 @@ class MergeRequest(Answer):
         return self.source_project_id != self.target_project_id
 
 
+class Branch(Answer):
+    """A branch."""
+
+    name: str
+
+
 class Commit(Answer):
-    """A commit of a merge request."""
+    """A commit of a merge request or a branch."""
 
     id: str = ""
     short_id: str = ""
@@ -132,6 +143,8 @@ class Commit(Answer):
     message: str | None = None
     author_name: str = ""
     created_at: str | None = None
+    committed_date: str | None = None
+    parent_ids: tuple[str, ...] = ()
 
 
 class DiffFile(Answer):
@@ -221,6 +234,18 @@ class Job(Answer):
     def ref(self) -> JobRef:
         """What tells the job from others of its pipeline and of those that this has started."""
         return JobRef(self.started_by, self.name)
+
+
+class _Deployable(Answer):
+    """The job that deploys."""
+
+    id: int
+
+
+class Deployment(Answer):
+    """A deployment to an environment."""
+
+    deployable: _Deployable | None = None
 
 
 class _TestCase(Answer):

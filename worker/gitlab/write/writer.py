@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
 from urllib.parse import quote
 
 import requests
@@ -12,20 +11,23 @@ from gitlab.exceptions import GitlabParsingError
 
 from worker.conversation.context import NoteRef, Subject
 from worker.errors import ForgeError
-from worker.gitlab.client import (
-    FOREIGN,
-    IN_PLACE,
-    RETRIES,
-    TIMEOUT,
-    Connections,
-    decode_json,
-    explain_failure,
-)
+from worker.gitlab.client import TIMEOUT
 from worker.gitlab.ports import OwnNote, Votes
+from worker.gitlab.write.api import (
+    IDEMPOTENT,
+    LATE,
+    POSTED,
+    SETTLE,
+    Json,
+    WriteClient,
+    get_author_id,
+    get_id,
+    list_objects,
+    read_field,
+    require_object,
+)
 from worker.safety.markdown import Marker, find_marker
 from worker.verdict.diffs import Position
-
-Json = dict[str, Any]
 
 PAGES = 100
 PER_PAGE = 20
@@ -35,14 +37,6 @@ huge."""
 OWN_PAGES = 15
 """How many pages `list_own_notes` reads."""
 
-SETTLE = (1.0, 5.0, 15.0)
-"""Seconds to wait, one after another, before looking whether GitLab carried out a write late."""
-
-_LATE = (0, 504)
-"""The status of a write that GitLab may still be carrying out: no answer, or a proxy's time-out."""
-
-MAX_ANSWER = 128 * 1024 * 1024
-"""The most bytes of one answer: a page of the longest notes that GitLab allows."""
 
 _EYES = "eyes"
 
@@ -50,14 +44,9 @@ _VOTES = {"thumbsup": True, "thumbsdown": False}
 """The emoji that are votes; GitLab may add `_tone1` and the like to their names."""
 
 _AWARD_PAGES = 10
-_IDEMPOTENT: Json = {"retry_transient_errors": True, "max_retries": RETRIES}
-"""Options of requests that may be repeated."""
 
 _HURRIED: Json = {"timeout": (2, 4), "retry_transient_errors": False, "obey_rate_limit": False}
 """Options of a write that may be skipped; of `timeout` requests takes (connect, read)."""
-
-_POSTED: Json = {"retry_transient_errors": False, "max_retries": RETRIES}
-"""Options of a POST: if it was rate-limited it was not processed and may be repeated, else not."""
 
 
 class GitLabWriter:
@@ -73,18 +62,18 @@ class GitLabWriter:
         timeout: tuple[float, float] = TIMEOUT,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.connections = Connections(url, token, timeout)
+        self.client = WriteClient(url, token, timeout)
+        self.connections = self.client.connections
         self._sleep = sleep
-        self._me: tuple[int, str] | None = None
         self._late_edits: set[int] = set()  # notes with an edit that may still be carried out
 
     def get_user_id(self) -> int:
         """Return the id of the write token's user; GitLab is asked once."""
-        return self._get_user()[0]
+        return self.client.get_user()[0]
 
     def get_user_name(self) -> str:
         """Return the user name of the write token's user."""
-        return self._get_user()[1]
+        return self.client.get_user()[1]
 
     def find_note(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
         """Return our own note that begins with `marker`; notes of others are ignored."""
@@ -93,7 +82,7 @@ class GitLabWriter:
     def _find_all(self, subject: Subject, marker: Marker, discussion_id: str) -> Iterator[NoteRef]:
         me = self.get_user_id()
         for note in self._list_notes(subject, discussion_id):
-            if _get_author_id(note) == me and find_marker(str(note.get("body", ""))) == marker:
+            if get_author_id(note) == me and find_marker(str(note.get("body", ""))) == marker:
                 yield _make_ref(subject, note, discussion_id)
 
     def list_own_notes(self, subject: Subject) -> Iterator[OwnNote]:
@@ -101,7 +90,7 @@ class GitLabWriter:
         me = self.get_user_id()
         for note in self._list_notes(subject, "", OWN_PAGES):
             body = str(note.get("body", ""))
-            marker = find_marker(body) if _get_author_id(note) == me else None
+            marker = find_marker(body) if get_author_id(note) == me else None
             if marker:
                 unresolved = note.get("resolvable") is True and note.get("resolved") is not True
                 internal = note.get("internal") is True
@@ -145,7 +134,7 @@ class GitLabWriter:
         except ForgeError as error:
             if not error.transient or marker is None:
                 raise
-            pauses = SETTLE if error.status in _LATE else SETTLE[:1]
+            pauses = SETTLE if error.status in LATE else SETTLE[:1]
         for pause in pauses:
             self._sleep(pause)
             if found := self.find_note(subject, marker, discussion_id):
@@ -187,7 +176,7 @@ class GitLabWriter:
         try:
             self._put_body(path, note, body, hurried=hurried)
         except ForgeError as error:
-            if hurried and error.status in _LATE:
+            if hurried and error.status in LATE:
                 self._late_edits.add(note.note_id)
             raise
         if not hurried and note.note_id in self._late_edits:
@@ -195,33 +184,33 @@ class GitLabWriter:
             for pause in SETTLE:
                 self._sleep(pause)
                 with suppress(ForgeError):  # the body was written once
-                    found = self._get(path, f"note {note.note_id}")
+                    found = self.client.get(path, f"note {note.note_id}")
                     if isinstance(found, dict) and found.get("body") != body:
                         self._put_body(path, note, body, hurried=False)
 
     def _put_body(self, path: str, note: NoteRef, body: str, *, hurried: bool) -> None:
-        patience = _HURRIED if hurried else _IDEMPOTENT
+        patience = _HURRIED if hurried else IDEMPOTENT
         what = f"note {note.note_id}"
-        with self._translate_errors(what):
+        with self.client.translate_errors(what):
             answer = self.connections.get().http_put(path, post_data={"body": body}, **patience)
-            if _read_field(answer, "id") != note.note_id:
+            if read_field(answer, "id") != note.note_id:
                 raise GitlabParsingError(f"{what}: no object with an id")
 
     def resolve_thread(self, subject: Subject, note: NoteRef) -> None:
         """Resolve the thread that our note began, if it can be resolved."""
         # GitLab's list of notes does not name their threads.
         path, what = f"{_make_path(subject)}/discussions", f"the threads of !{subject.mr_iid}"
-        for thread in self._list_pages(path, what, "discussions", PAGES, PER_PAGE):
-            first = next(iter(_list_objects(thread.get("notes"), "notes")), {})
+        for thread in self.client.list_pages(path, what, "discussions", PAGES, PER_PAGE):
+            first = next(iter(list_objects(thread.get("notes"), "notes")), {})
             if first.get("id") != note.note_id:
                 continue
             number = str(thread.get("id", ""))
             if number and first.get("resolvable") is True:
                 one, what = f"{path}/{quote(number, safe='')}", f"the thread of note {note.note_id}"
-                with self._translate_errors(what):
+                with self.client.translate_errors(what):
                     fields = {"resolved": True}
-                    answer = self.connections.get().http_put(one, post_data=fields, **_IDEMPOTENT)
-                    _require_object(answer, what)
+                    answer = self.connections.get().http_put(one, post_data=fields, **IDEMPOTENT)
+                    require_object(answer, what)
             return
 
     def acknowledge_note(self, project_id: int, mr_iid: int, note_id: int) -> None:
@@ -229,8 +218,8 @@ class GitLabWriter:
         place = _make_awards_path(project_id, mr_iid, note_id)
         what = f"a reaction to note {note_id}"
         try:
-            with self._translate_errors(what):
-                self.connections.get().http_post(place, post_data={"name": _EYES}, **_POSTED)
+            with self.client.translate_errors(what):
+                self.connections.get().http_post(place, post_data={"name": _EYES}, **POSTED)
         except ForgeError:
             if not any(self._find_own_eyes(place, note_id)):
                 raise
@@ -239,17 +228,17 @@ class GitLabWriter:
         """Return the votes on one of our notes, among `_AWARD_PAGES` pages of reactions."""
         place = _make_awards_path(project_id, mr_iid, note_id)
         try:
-            note = self._get(place.removesuffix("/award_emoji"), f"note {note_id}")
+            note = self.client.get(place.removesuffix("/award_emoji"), f"note {note_id}")
             me = self.get_user_id()
-            ours = isinstance(note, dict) and _get_author_id(note) == me
+            ours = isinstance(note, dict) and get_author_id(note) == me
             marker = find_marker(str(note.get("body", ""))) if ours else None
             if not marker:
                 return None
             newest: dict[int, tuple[int, bool]] = {}
             what = f"the reactions to note {note_id}"
-            for award in self._list_pages(place, what, "reactions", _AWARD_PAGES, 100):
+            for award in self.client.list_pages(place, what, "reactions", _AWARD_PAGES, 100):
                 up = _VOTES.get(str(award.get("name", "")).partition("_tone")[0])
-                user, number = _get_id(award.get("user")), _get_id(award)
+                user, number = get_id(award.get("user")), get_id(award)
                 if up is not None and user != me and newest.get(user, (0, up))[0] < number:
                     newest[user] = number, up
             return Votes(marker, {user: up for user, (_, up) in newest.items()})
@@ -269,79 +258,40 @@ class GitLabWriter:
                     raise
 
     def _remove(self, path: str, what: str) -> None:
-        with self._translate_errors(what):
-            answer = self.connections.get().http_delete(path, **_IDEMPOTENT)
+        with self.client.translate_errors(what):
+            answer = self.connections.get().http_delete(path, **IDEMPOTENT)
             if answer.status_code == requests.codes.ok:  # GitLab answers 204, or 202
                 raise GitlabParsingError(f"{what}: not removed")
 
     def _find_own_eyes(self, place: str, note_id: int) -> Iterator[int]:
         me = self.get_user_id()
-        found = self._get(place, f"the reactions to note {note_id}", {"per_page": 100})
-        for award in _list_objects(found, "reactions"):
-            if _read_field(award.get("user"), "id") == me and award.get("name") == _EYES:
-                yield _get_id(award)
-
-    def _get_user(self) -> tuple[int, str]:
-        if self._me is None:
-            found = self._get("/user", "the write token's user")
-            self._me = _get_id(found), str(found.get("username", ""))
-        return self._me
+        found = self.client.get(place, f"the reactions to note {note_id}", {"per_page": 100})
+        for award in list_objects(found, "reactions"):
+            if read_field(award.get("user"), "id") == me and award.get("name") == _EYES:
+                yield get_id(award)
 
     def _create(self, subject: Subject, place: str, fields: Json, discussion_id: str) -> NoteRef:
         what = f"a note on !{subject.mr_iid}"
-        with self._translate_errors(what):
-            answer = self.connections.get().http_post(place, post_data=fields, **_POSTED)
+        with self.client.translate_errors(what):
+            answer = self.connections.get().http_post(place, post_data=fields, **POSTED)
             if isinstance(answer, dict) and "commands_changes" in answer and "id" not in answer:
                 text = f"{what}: GitLab made no note of it: the text is only quick actions"
                 raise ForgeError(text)
             if isinstance(answer, dict) and isinstance(answer.get("notes"), list):
-                answer = next(iter(_list_objects(answer["notes"], "notes")), {})
-            return _make_ref(subject, _require_object(answer, what), discussion_id)
+                answer = next(iter(list_objects(answer["notes"], "notes")), {})
+            return _make_ref(subject, require_object(answer, what), discussion_id)
 
     def _list_notes(
         self, subject: Subject, discussion_id: str, pages: int = PAGES
     ) -> Iterator[Json]:
         if discussion_id:
             path = f"{_make_path(subject)}/discussions/{quote(discussion_id, safe='')}"
-            thread = self._get(path, f"discussion {discussion_id}")
-            yield from _list_objects(_read_field(thread, "notes"), "notes")
+            thread = self.client.get(path, f"discussion {discussion_id}")
+            yield from list_objects(read_field(thread, "notes"), "notes")
             return
         path, what = f"{_make_path(subject)}/notes", f"the notes of !{subject.mr_iid}"
         newest_first = {"sort": "desc", "order_by": "created_at"}
-        yield from self._list_pages(path, what, "notes", pages, PER_PAGE, newest_first)
-
-    def _list_pages(
-        self, path: str, what: str, name: str, pages: int, per_page: int, query: Json | None = None
-    ) -> Iterator[Json]:
-        """Yield the objects of a list, whose first `pages` pages are read one by one."""
-        for page in range(1, pages + 1):
-            wanted = {**(query or {}), "per_page": per_page, "page": page}
-            found = _list_objects(self._get(path, what, wanted), name)
-            yield from found
-            if len(found) < per_page:
-                return
-
-    def _get(self, path: str, what: str, query: Json | None = None) -> Any:
-        with (
-            self._translate_errors(what),
-            self.connections.get().http_request(
-                "get", path, query_data=query, streamed=True, **_IDEMPOTENT
-            ) as response,
-        ):
-            return decode_json(response, MAX_ANSWER)
-
-    @contextmanager
-    def _translate_errors(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except FOREIGN as error:
-            failure = explain_failure(error, what, "write", self.connections.url)
-            raise ForgeError(
-                failure.text,
-                transient=failure.transient,
-                doubtful=failure.doubtful,
-                status=failure.status,
-            ) from error
+        yield from self.client.list_pages(path, what, "notes", pages, PER_PAGE, newest_first)
 
 
 def _make_path(subject: Subject) -> str:
@@ -353,43 +303,6 @@ def _make_awards_path(project_id: int, mr_iid: int, note_id: int) -> str:
 
 
 def _make_ref(subject: Subject, note: Json, discussion_id: str) -> NoteRef:
-    number = _get_id(note)
+    number = get_id(note)
     internal = note.get("internal") is True
     return NoteRef(number, discussion_id, f"{subject.web_url}#note_{number}", internal)
-
-
-def _require_object(answer: object, what: str) -> Json:
-    """Return an object that has an id. Raises GitlabParsingError: all else is not GitLab's."""
-    if not isinstance(answer, dict) or answer.get("id") is None:
-        raise GitlabParsingError(f"{what}: no object with an id")
-    return answer
-
-
-def _make_odd_answer(text: str) -> ForgeError:
-    """Make the error for an answer that is not GitLab's."""
-    return ForgeError(f"{text}{IN_PLACE}", transient=True, doubtful=True)
-
-
-def _get_author_id(note: Json) -> object:
-    """Return the id of a note's author, or what stands there."""
-    return _read_field(note.get("author"), "id")
-
-
-def _get_id(answer: object) -> int:
-    """Return the id of an object. Raises ForgeError if it has none."""
-    value = _read_field(answer, "id")
-    if not isinstance(value, int):
-        raise _make_odd_answer("GitLab's answer has no id")
-    return value
-
-
-def _read_field(answer: object, name: str) -> object:
-    """Return a field of an answer; None if it has none, or is not an object."""
-    return answer.get(name) if isinstance(answer, dict) else None
-
-
-def _list_objects(found: object, name: str) -> list[Json]:
-    """Return the objects in a list; `name` says what they are. Raises ForgeError if it is none."""
-    if not isinstance(found, list):
-        raise _make_odd_answer(f"GitLab's answer has no list of {name}")
-    return [each for each in found if isinstance(each, dict)]

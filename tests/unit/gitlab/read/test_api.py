@@ -25,7 +25,8 @@ from worker.gitlab.client import (
     read_date,
 )
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import NotFound, ReadClient, keep_ends
+from worker.gitlab.read.api import NotFound, ReadClient
+from worker.gitlab.read.blobs import keep_ends
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import time
 from tests.simulators.gitlab import GitLabSim, Pipeline, Scene
 from tests.unit.conftest import subject_of
 from worker.gitlab.read.api import ReadClient
-from worker.gitlab.read.job_logs import LastPassedJobs
+from worker.gitlab.read.last_passed_jobs import LastPassedJobs
 
 
 def add_green(sim: GitLabSim, scene: Scene) -> Pipeline:

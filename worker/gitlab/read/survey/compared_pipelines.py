@@ -82,13 +82,15 @@ def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
             ).items
         ),
     )
+    if reader.subject.branch:
+        return _find_branch_pipelines(reader, finding.result())
+    mr = read_or_unknown(
+        lambda: reader.client.one(reader.merge_request, wire.MergeRequest, "the merge request")
+    )
     path, what = f"{reader.merge_request}/pipelines", "the merge request's pipelines"
     listing = pool.submit(
         read_or_unknown,
         lambda: reader.client.page(path, wire.Pipeline, what, 1, _MOST_LISTED).items,
-    )
-    mr = read_or_unknown(
-        lambda: reader.client.one(reader.merge_request, wire.MergeRequest, "the merge request")
     )
     target = (
         mr
@@ -98,6 +100,34 @@ def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
     listed = listing.result()
     own = _find_own(listed, reader)
     return _choose_pipelines(own, mr, listed, target, finding.result())
+
+
+def _find_branch_pipelines(
+    reader: Reader, failed: Sequence[wire.Pipeline] | Unknown
+) -> ComparedPipelines:
+    """Find the pipelines to compare with that of a branch: what ran there before stands where the
+    target branch does, and what landed since is the change."""
+    where = (reader.target_project, reader.subject.branch, "the branch's pipelines", LISTED)
+    listed = read_or_unknown(lambda: reader.client.list_branch_pipelines(*where).items)
+    own, known = _find_own(listed, reader), get_items(listed)
+    same = [each for each in known if each.sha == own.sha and each.id != own.id]
+    alike = [each for each in same if _get_kind(each) == _get_kind(own)]
+    before = [each for each in known if each.id < own.id and each.sha != own.sha]
+    later = {each.sha for each in known if each.id > own.id}
+    return ComparedPipelines(
+        own=own,
+        attempts=listed if isinstance(listed, Unknown) else [own, *alike[:AGAIN]],
+        of_other_kinds=[each for each in same if each not in alike][:ASIDE],
+        earlier=(),
+        target=listed if isinstance(listed, Unknown) else before[:_ON_TARGET],
+        elsewhere=failed
+        if isinstance(failed, Unknown)
+        else _choose_others(failed, own, Unknown("no merge request"), {own.sha, *later}),
+        branch=reader.subject.branch,
+        base=before[0].sha if before else "",
+        recent=len(before[:_ON_TARGET]),
+        older=before[_ON_TARGET:LISTED],
+    )
 
 
 def _find_own(listed: Sequence[wire.Pipeline] | Unknown, reader: Reader) -> wire.Pipeline:
@@ -215,6 +245,8 @@ def find_commits_with_change(newest: str, base: str, reader: Reader) -> frozense
     Such a commit has the same title, or says that it was picked from one of the change's. Only
     commits after `base` are looked at. Raises SourceError.
     """
+    if reader.subject.branch:  # what ran before the change landed has none of it
+        return frozenset()
     path, what = f"{reader.merge_request}/commits", "the commits"
     ours = reader.client.page(path, wire.Commit, what, 1, _COMMITS_LISTED).items
     path, query = f"{reader.target_project}/repository/commits", {"ref_name": newest}

@@ -65,6 +65,7 @@ def read_failing_jobs(reader: Reader, draft: Draft) -> None:
     retried = find_retried_ids(listed.items)
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
+    reader.logs.expect_jobs(reader.subject.pipeline_project_id, failed)
     ran = next((job.pipeline for job in listed.items if job.pipeline), None)
     with suppress(SourceError):
         if ran and (explanation := reader.binding.describe_merge_result(ran)):
@@ -109,7 +110,9 @@ def _read_downstream(path: str, number: int, reader: Reader, draft: Draft) -> It
             if job.get("allow_failure"):
                 allowed.append(_write_job(job["id"], str(job["name"])))
             else:
-                draft.jobs.append(_describe_child(job, reader))
+                child = _describe_child(job, reader)
+                by = _clean_text(str(bridge.get("started_by", "")), reader)
+                draft.jobs.append(replace(child, started_by=by))
         if allowed:
             names = _join_names(allowed, _MOST_NAMED)
             draft.others += (f"Failed below, but is allowed to: {names}",)

@@ -6,22 +6,26 @@ Bounded in jobs, bytes and seconds; what could not be read is named. Raises noth
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 
 from worker.errors import UNFORESEEN, SourceError
 from worker.gitlab.read.ci_config import DEFAULT_PATH
+from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.gitlab.read.job_log import Log
 from worker.gitlab.read.merge_request import read_changed_files, show_diff
 from worker.gitlab.read.repository import read_from_project
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.compared_pipelines import read_or_unknown
-from worker.gitlab.read.survey.compared_runs import read_failure
+from worker.gitlab.read.survey.compared_runs import MAX_LOG, read_failure
 from worker.gitlab.read.survey.fact_collection import Diff, FactCollector
 from worker.gitlab.read.survey.failing_jobs import Draft, read_failing_jobs
-from worker.logs.failure_lines import MOST_TOLD
+from worker.incidents.errors import read_errors
+from worker.incidents.record import PipelineKind, RequestRecord
+from worker.logs.failure_lines import MOST_TOLD, read_command_lines
+from worker.logs.preview import clip_bytes
 from worker.safety.untrusted import one_line
 from worker.verdict import rules
 from worker.verdict.fact_sentences import describe_facts
@@ -60,19 +64,47 @@ _THREADS = 6
 _log = logging.getLogger(__name__)
 
 
-def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> Survey:
+_NO_RETRY = (
+    "This is the pipeline of a merge train, and GitLab retries none of its jobs: who wants it to "
+    "run again adds the merge request to the merge train again."
+)
+
+
+Explain = Callable[[str, Callable[[GitLabReader, bool], RequestRecord]], frozenset[tuple[str, str]]]
+"""Returns which errors of a merge request's jobs (full name, key) incidents of its target branch
+explain. It is given the branch, and what reads all that incidents have to know of the failure, with
+True also which jobs may be run again."""
+
+
+def read_survey(
+    reader: Reader, seconds: float = SECONDS, *, shown: int = 0, explain: Explain | None = None
+) -> Survey:
     """Return the failing jobs of the session's pipeline, grouped by cause.
 
     `shown` is how many bytes of logs, and of the diff, the model will be shown at once; 0 for only
-    the excerpts.
+    the excerpts. If `explain` explains all that failed, nothing else is read.
     """
     deadline = time.monotonic() + seconds
     timed = reader.with_deadline(deadline)
     draft = Draft()
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="survey")
     try:
-        diff = pool.submit(read_diff, timed)
-        read_failing_jobs(timed, draft)
+        if explain is None:
+            diff = pool.submit(read_diff, timed)
+            read_failing_jobs(timed, draft)
+        else:
+            read_failing_jobs(timed, draft)
+            unread = {(job.job_id, job.name): job for job in draft.jobs}
+            _read_logs(draft, reader, pool, deadline, describe_log_alone)
+            explained = _explain(draft, reader, explain)
+            if _is_explained(draft, explained):
+                return reader.redact.redact_value(_make_explained(draft))
+            _leave_out(draft, explained)
+            # What is left is described as if it had not been read: compared with other runs.
+            draft.jobs = [
+                replace(unread[job.job_id, job.name], errors=job.errors) for job in draft.jobs
+            ]
+            diff = pool.submit(read_diff, timed)
         _read_logs(draft, reader, pool, deadline)
         try:
             draft.diff = diff.result(max(0.0, deadline - time.monotonic()))
@@ -85,6 +117,63 @@ def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> 
     if shown:
         survey = _add_previews(survey, draft.diff, reader, shown)
     return reader.redact.redact_value(survey)
+
+
+def _explain(draft: Draft, reader: Reader, explain: Explain) -> frozenset[tuple[str, str]]:
+    def read_request(gitlab: GitLabReader, runs_again: bool) -> RequestRecord:
+        found = gitlab.read_request(reader.subject, draft.jobs, reader.logs, runs_again=runs_again)
+        if found.kind is PipelineKind.MERGE_TRAIN:
+            draft.others = (*draft.others, _NO_RETRY)
+        return found
+
+    try:
+        branch = reader.binding.target_branch()
+    except SourceError as error:
+        draft.gaps.append(str(error))
+        return frozenset()
+    return explain(branch, read_request)
+
+
+def _is_explained(draft: Draft, explained: frozenset[tuple[str, str]]) -> bool:
+    """Whether every error of every job that failed is among the explained ones, and each job has
+    shown its errors."""
+    return (
+        draft.whole
+        and not draft.errors
+        and bool(draft.jobs)
+        and all(
+            job.errors and all((job.full_name, key) in explained for key, _ in job.errors)
+            for job in draft.jobs
+        )
+    )
+
+
+def _leave_out(draft: Draft, explained: frozenset[tuple[str, str]]) -> None:
+    """Leave out what incidents of the target branch explain, and say so."""
+    left, told = [], []
+    for job in draft.jobs:
+        known = [line for key, line in job.errors if (job.full_name, key) in explained]
+        if not known or len(known) < len(job.errors):
+            left.append(job)
+        if known:
+            told.append(f"{job.name} ({one_line('; '.join(known), 300)})")
+    draft.jobs = left
+    if told:
+        said = "; ".join(told[:MOST_LOGS])
+        draft.others = (
+            "Left out, because the target branch fails so too, or another car of the merge train, "
+            f"and the note says that: these errors of jobs need no explanation: {said}",
+            *draft.others,
+        )
+
+
+def _make_explained(draft: Draft) -> Survey:
+    """Return the survey of a failure that is explained: its jobs, and nothing else."""
+    groups = tuple(
+        replace(group, jobs=tuple(job.without_log() for job in group.jobs))
+        for group in group_jobs(draft.jobs, lambda job: None)
+    )
+    return Survey(groups, tuple(draft.gaps), others=draft.others, is_explained=True)
 
 
 def _make_survey(draft: Draft, reader: Reader, deadline: float) -> Survey:
@@ -165,7 +254,13 @@ def _list_added_lines(draft: Draft) -> str | None:
     return "\n".join(line[1:] for line in lines if line.startswith("+"))
 
 
-def _read_logs(draft: Draft, reader: Reader, pool: ThreadPoolExecutor, deadline: float) -> None:
+def _read_logs(
+    draft: Draft,
+    reader: Reader,
+    pool: ThreadPoolExecutor,
+    deadline: float,
+    describe: Callable[[FailingJob, Log], FailingJob] | None = None,
+) -> None:
     """Read the logs of some of the jobs, in parallel, until the deadline: the first job's of each
     family, then the second's of each, and so on."""
     nth: Counter[str] = Counter()
@@ -178,20 +273,37 @@ def _read_logs(draft: Draft, reader: Reader, pool: ThreadPoolExecutor, deadline:
 
     def read(job: FailingJob) -> FailingJob | str:
         try:
-            return describe_log(job, reader.logs.read_log(job.job_id))
+            return (describe or describe_log)(job, reader.logs.read_log(job.job_id))
         except SourceError as error:
             return str(error)
 
     reading = {job.job_id: pool.submit(read, job) for job in chosen}
     wait(reading.values(), max(0.0, deadline - time.monotonic()))
     done = {number: each.result() for number, each in reading.items() if each.done()}
-    for number in reading.keys() - done.keys():
+    for number in reading.keys() - done.keys() if describe is None else ():
         draft.gaps.append(f"the log of job {number}: it took too long")
-    draft.gaps += [each for each in done.values() if isinstance(each, str)][:8]
+    if describe is None:  # what is missing is told once
+        draft.gaps += [each for each in done.values() if isinstance(each, str)][:8]
     found = {number: job for number, job in done.items() if isinstance(job, FailingJob)}
     draft.jobs = [found.get(job.job_id, job) for job in draft.jobs]
-    if len(chosen) < sum(job.job_id > 0 for job in draft.jobs):
+    if describe is None and len(chosen) < sum(job.job_id > 0 for job in draft.jobs):
         draft.gaps.append(f"only {len(chosen)} logs were read")
+
+
+def describe_log_alone(job: FailingJob, log: Log) -> FailingJob:
+    """Return the job with the errors of its log, which is compared with no other one."""
+    cleaned = b"".join(log.spool.chunks()) if log.spool.size <= MAX_LOG else b""
+    failure = read_command_lines(cleaned, TOLD, MOST_TOLD)
+    text, command = failure.write_text(), failure.command.name if failure.command else ""
+    return replace(
+        job,
+        excerpt=clip_bytes(text, EXCERPT, "\n…"),
+        error_text=text,
+        command=command,
+        exit_code=failure.exit_code,
+        errors=read_errors(cleaned, job.reason) if cleaned else (),
+        read=True,
+    )
 
 
 def describe_log(job: FailingJob, log: Log) -> FailingJob:
@@ -200,11 +312,12 @@ def describe_log(job: FailingJob, log: Log) -> FailingJob:
     if not lines:
         return replace(job, read=True, began=False)
     first, failure = max(0, len(lines) - END), read_failure(log, TOLD, MOST_TOLD)
+    text, command = failure.write_text(), failure.command.name if failure.command else ""
     return replace(
         job,
         excerpt=log.preview(EXCERPT),
-        error_text=failure.write_text(),
-        command=failure.command.name if failure.command else "",
+        error_text=text,
+        command=command,
         exit_code=failure.exit_code,
         green=log.find_passed_job_id(),
         read=True,

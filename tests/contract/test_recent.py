@@ -56,3 +56,13 @@ def test_a_row_is_small_and_of_a_session(place: Place) -> None:
         place.store.recent_turns.put_row(replace(KEY, session_id="../../x"), 0, NOW, b"x")
     place.put("recent/123456/nonsense.json", b"x")
     assert list(place.store.recent_turns.list_newest(5)) == []
+
+
+def test_the_turns_of_a_branch_stand_among_the_others(place: Place) -> None:
+    turns, branch = place.store.recent_turns, replace(KEY, mr_iid=0, branch="branch-a-0001")
+    turns.put_row(KEY, 0, NOW, b"request")
+    turns.put_row(branch, 0, NOW + 1, b"branch")
+    turns.put_row(branch, 1, NOW - 1, b"reply")
+    listed = list(turns.list_newest(10, project_id=KEY.project_id))
+    assert [row for _, row in listed] == [b"branch", b"request", b"reply"]
+    assert [row for _, row in turns.list_newest(10, listed[0][0])] == [b"request", b"reply"]

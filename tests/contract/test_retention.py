@@ -1,6 +1,7 @@
 """What is too old, or to be forgotten, leaves nothing behind in any place that holds sessions."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,20 @@ from tests.jobs import FINDING, Job, run_trigger
 from tests.simulators.gitlab import GitLabSim
 from worker.conversation.context import SessionKey
 from worker.conversation.triggers import Replied
+from worker.incidents.record import (
+    BranchFailure,
+    BranchPipeline,
+    BranchRecord,
+    Incident,
+    IncidentState,
+    RequestRecord,
+)
 from worker.jobs import retention
 from worker.jobs.verdict_days import count_ended_days
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
+from worker.sessions.incidents import IncidentStore
 from worker.sessions.projects import MemoryPart
 from worker.sessions.store import Claim
 from worker.sessions.table import guard_store
@@ -27,6 +37,11 @@ from worker.verdict.verdict import Verdict
 
 DAY = 86_400.0
 KEY = "feedfacefeedface"
+
+
+def make_over_incident(closed_at: float) -> Incident:
+    failure = BranchFailure("key", "E", ("test",), 1, closed_at - 60)
+    return Incident("main-1", IncidentState.CLOSED, (failure,), closed_at=closed_at)
 
 
 class Kept:
@@ -46,7 +61,10 @@ class Kept:
         store, clock = self.store, self.at.clock
         budget = DayBudget(store.records, clock, 100.0)
         return self.at.build_deps(
-            known_failures=store.known_failures, recent=store.recent_turns, budget=budget
+            incidents=IncidentStore(store.records),
+            known_failures=store.known_failures,
+            recent=store.recent_turns,
+            budget=budget,
         )
 
     def lived(self) -> None:
@@ -64,9 +82,15 @@ class Kept:
             if self.store.find_latest_turn(each) is not None
         ]
         self.key = key
+        now = self.at.clock.now()
+        incidents, over = IncidentStore(self.store.records), make_over_incident(now)
+        branch = BranchRecord(self.project, "group/app", "main", incidents=(over,))
+        incidents.change_branch(self.project, "main", lambda stored: branch)
+        told = {"told_incidents": ("main-1",), "told_text": "SECRET lines"}
+        failed = RequestRecord(self.iid, 1, now, author="SECRET", **told)  # type: ignore[arg-type]
+        incidents.change_request(self.project, "main", self.iid, lambda stored: failed)
         self.store.change_feedback(key, 0, lambda stored: b"{}")
         self.store.write_aftermath(key, 0, b'{"became": "fixed"}')
-        now = self.at.clock.now()
         seen = known.Sighting(self.iid, 1, 2, "test", "abc", now)
         found = known.make_past_finding(Verdict.FLAKY, "SECRET cause", "wait", "", self.iid, now)
         entry = known.dump_known_failure(known.add_sighting(None, KEY, seen, found))
@@ -123,7 +147,7 @@ def test_so_it_is_where_claims_are_kept_in_redis(tmp_path: Path, redis_url: str)
 def test_what_is_old_leaves_an_empty_store(kept: Kept) -> None:
     before = {name.partition("/")[0] for name in kept.place.names()}
     assert before >= {"sessions", "index", "known", "recent", "spend", "journal", "verdicts"}
-    assert "prompts" in before
+    assert before >= {"prompts", "incidents"}
     assert kept.leaves() >= {"context.json", "after.json", "feedback.json"}
     assert kept.leaves() >= {"knowledge.md", "words.index"}
     assert kept.expire() == []
@@ -200,13 +224,74 @@ def test_forget_leaves_ids_alone(kept: Kept) -> None:
         f"sessions/{kept.project}/{kept.iid}/{kept.key.session_id}/0002/context.json"
     ]
     rest = {name.partition("/")[0] for name in names} - {"workers", "sessions"}
-    assert rest <= {"index", "journal", "spend", "prompts"}
+    assert rest <= {"index", "journal", "spend", "prompts", "incidents"}
+    incidents = [name for name in names if name.startswith("incidents/")]
+    assert incidents == [f"incidents/{kept.project}/branch-main.json"]
     assert [name for name in names if name.startswith("journal/")] == [name_entry(heard)]
     for name in names:
         stored = kept.store.records.read(name, 1 << 20)
         assert stored is not None
         assert b"SECRET" not in stored.content
         assert b"A race" not in stored.content
+
+
+def test_of_a_branch_that_is_at_work_only_what_is_over_goes(kept: Kept) -> None:
+    incidents, now = IncidentStore(kept.store.records), kept.at.clock.time
+    old, new = make_over_incident(now - 91 * DAY), make_over_incident(now - 89 * DAY)
+    stays = (
+        replace(new, incident_id="main-2"),
+        replace(old, incident_id="main-3", state=IncidentState.OPEN),
+        replace(old, incident_id="main-4", state=IncidentState.SUSPECTED),
+    )
+    made = BranchRecord(kept.project, "group/app", "main", incidents=(old, *stays))
+    incidents.change_branch(kept.project, "main", lambda stored: made)
+    line = f"1 incidents of 'main' in project {kept.project}"
+    assert list(retention.list_expired(kept.deps(), 90)) == [f"{line}: would be removed"]
+    assert incidents.read_branch(kept.project, "main") == made
+    assert kept.expire() == [f"{line}: removed"]
+    record = incidents.read_branch(kept.project, "main")
+    assert record is not None
+    assert record.incidents == stays
+    assert incidents.read_request(kept.project, "main", kept.iid)
+
+
+def test_an_incident_that_its_pipelines_would_show_again_loses_what_we_said_of_it(
+    kept: Kept,
+) -> None:
+    incidents, now = IncidentStore(kept.store.records), kept.at.clock.time
+    old = replace(make_over_incident(now - 91 * DAY), cause="SECRET", session_id="ab", hit=(3,))
+    gone = replace(
+        old, incident_id="main-0", failures=(replace(old.failures[0], since_pipeline=0),)
+    )
+    flake = replace(old, incident_id="main-2", state=IncidentState.WITHDRAWN)
+    made = BranchRecord(
+        *(kept.project, "group/app", "main"),
+        pipelines=(BranchPipeline(1, "a", "push", now, now, ()),),
+        incidents=(gone, old, flake),
+    )
+    incidents.change_branch(kept.project, "main", lambda stored: made)
+    assert kept.expire() == [f"3 incidents of 'main' in project {kept.project}: removed"]
+    record = incidents.read_branch(kept.project, "main")
+    assert record is not None
+    assert record.incidents == (replace(old, cause="", session_id="", hit=()),)
+    assert record.pipelines == made.pipelines
+    assert kept.expire() == []
+
+
+def test_a_merge_request_that_is_to_be_told_nothing_more_goes_in_a_week(kept: Kept) -> None:
+    incidents, now = IncidentStore(kept.store.records), kept.at.clock.time
+    plain = RequestRecord(1, 1, now)
+    for request in (
+        *(plain, replace(plain, mr_iid=2, told_incidents=("main-1",))),
+        replace(plain, mr_iid=3, told_incidents=("main-1",), is_over=True),
+    ):
+        incidents.change_request(8, "main", request.mr_iid, lambda stored, it=request: it)  # type: ignore[misc]
+    of = "incidents/8/branch-main/{}.json: removed"
+    kept.at.clock.time += 6 * DAY
+    assert of.format(1) not in kept.expire()
+    kept.at.clock.time += 2 * DAY
+    assert {of.format(1), of.format(3)} == {each for each in kept.expire() if "/8/" in each}
+    assert [each.mr_iid for each in incidents.list_requests(8, "main")] == [2]
 
 
 def test_a_turn_that_is_committed_just_before_the_claim_is_not_removed(

@@ -218,3 +218,22 @@ def test_two_stores_have_two_keys_and_a_damaged_one_is_not_replaced(place: Place
     assert caught.value.transient
     place.put("keys/installation", first.encode())
     assert place.store.read_installation_key() == first
+
+
+def test_a_branchs_session_lies_beside_those_of_merge_requests(place: Place) -> None:
+    store, branch = place.store, SessionKey(7, 0, "0123456789abcdef0123", "branch-main")
+    other = SessionKey(7, 0, OTHER.session_id, "branch-main.2")
+    for key in (branch, other, FAR):
+        assert store.claim_turn(key, 0, Claim("a", "t", 100.0), 0.0) is None
+        store.write_checkpoint(key, 0, b"{}")
+        store.commit_turn(key, 0, key.place.encode())
+    assert "sessions/7/branch-main/0123456789abcdef0123/0000/context.json" in place.names()
+    assert store.read_context(branch, 0) == b"branch-main"
+    assert store.find_session(branch.session_id) == branch
+    assert set(store.list_sessions()) == {branch, other, FAR}
+    assert set(store.list_sessions(7)) == {branch, other}
+    assert list(store.list_sessions(7, branch="branch-main")) == [branch]
+    assert list(store.list_sessions(7, 42)) == []
+    store.remove_session(branch)
+    assert store.find_session(branch.session_id) is None
+    assert set(store.list_sessions()) == {other, FAR}

@@ -8,8 +8,10 @@ sessions/{project_id}/{mr_iid}/{session_id}/{turn:04d}/context.json
                                                       /stop.json
                                                       /after.json   written after the commit
                                                       /feedback.json
-index/{session_id}          "{project_id}/{mr_iid}": where a session is, by its id
-recent/{day}/{time}-{project_id}-{mr_iid}-{session_id}-{turn}.json   time counts back from END (ms)
+sessions/{project_id}/branch-{name}/{session_id}/…   the same, of a branch's pipeline
+index/{session_id}          "{project_id}/{mr_iid}", or "{project_id}/branch-{name}": where it is
+recent/{day}/{time}-{project_id}-{mr_iid}-{session_id}-{turn}.json   time counts back from END (ms);
+                            a branch's has branch-{name} in the place of the mr_iid
 spend/{project_id}/{YYYY-MM-DD}.json
 known/{project_id}/{key}.json
 known/{project_id}/knowledge.md
@@ -18,6 +20,8 @@ preferences/{project_id}/{mr_iid}.json, preferences/{project_id}/project.json
 verdicts/{YYYY-MM-DD}.json
 keys/installation           made once and kept: neither the sweep nor `forget` removes it
 prompts/{sha256}.json       what sessions' models were told; renewed while it is used
+incidents/{project_id}/{branch}.json            a watched branch, by `record.name_branch`
+incidents/{project_id}/{branch}/{mr_iid}.json   a merge request into it
 
 worker/README.md lists what else is in the store.
 """
@@ -28,10 +32,12 @@ from datetime import UTC, datetime
 
 from worker.conversation.context import SessionKey
 from worker.errors import StoreError
+from worker.incidents.record import name_branch
 
 ROOT = "sessions/"
 RECENT, SPEND, KNOWN, INDEX, PROBE = "recent/", "spend/", "known/", "index/", "probe/"
 PREFERENCES, VERDICTS, PROMPTS = "preferences/", "verdicts/", "prompts/"
+INCIDENTS = "incidents/"
 
 INSTALLATION_KEY = "keys/installation"
 """The random key of this installation: 64 hex digits."""
@@ -50,10 +56,10 @@ MAX_TURN = 9999
 _ID = re.compile(r"[0-9a-f]{4,64}", re.ASCII)
 _START = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
 _NUMBER = r"([1-9]\d{0,18})"
-_POINTER = re.compile(rf"{_NUMBER}/{_NUMBER}".encode(), re.ASCII)
-_NAME = re.compile(
-    rf"sessions/{_NUMBER}/{_NUMBER}/([0-9a-f]{{4,64}})/(\d{{4}})/([a-z.]+)", re.ASCII
-)
+_BRANCH = re.compile(r"branch-[A-Za-z0-9._-]{1,60}", re.ASCII)
+_PLACE = rf"(?:{_NUMBER}|({_BRANCH.pattern}))"
+_POINTER = re.compile(rf"{_NUMBER}/{_PLACE}", re.ASCII)
+_NAME = re.compile(rf"sessions/{_NUMBER}/{_PLACE}/([0-9a-f]{{4,64}})/(\d{{4}})/([a-z.]+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +73,21 @@ class ObjectName:
 
 def make_session_prefix(key: SessionKey) -> str:
     """Make the prefix of all turns of a session. Raises StoreError for an invalid key."""
-    numbers = (key.project_id, key.mr_iid)
-    if not _ID.fullmatch(key.session_id) or not all(0 < number < 10**19 for number in numbers):
+    is_placed = 0 < key.mr_iid < 10**19 and not key.branch
+    if key.mr_iid == 0:
+        is_placed = _BRANCH.fullmatch(key.branch) is not None
+    if not _ID.fullmatch(key.session_id) or not 0 < key.project_id < 10**19 or not is_placed:
         raise StoreError(f"not a session's key: {str(key)[:200]!r}")
-    return f"{ROOT}{key.project_id}/{key.mr_iid}/{key.session_id}/"
+    return f"{ROOT}{key.project_id}/{key.place}/{key.session_id}/"
 
 
-def make_merge_request_prefix(project_id: int, mr_iid: int) -> str:
-    """Make the prefix of all sessions of a merge request, of a project, or of the store."""
+def make_sessions_prefix(project_id: int, mr_iid: int, branch: str = "") -> str:
+    """Make the prefix of all sessions of a merge request, of a branch (`record.name_branch`), of a
+    project, or of the store."""
     if not project_id:
         return ROOT
-    return f"{ROOT}{project_id}/{mr_iid}/" if mr_iid else f"{ROOT}{project_id}/"
+    place = branch or (str(mr_iid) if mr_iid else "")
+    return f"{ROOT}{project_id}/{place}/" if place else f"{ROOT}{project_id}/"
 
 
 def make_turn_prefix(key: SessionKey, number: int) -> str:
@@ -92,8 +102,8 @@ def parse_name(name: str) -> ObjectName | None:
     match = _NAME.fullmatch(name)
     if not match:
         return None
-    key = SessionKey(int(match[1]), int(match[2]), match[3])
-    return ObjectName(key, int(match[4]), match[5])
+    key = SessionKey(int(match[1]), int(match[2] or 0), match[4], match[3] or "")
+    return ObjectName(key, int(match[5]), match[6])
 
 
 def make_index_name(start: str) -> str | None:
@@ -103,31 +113,38 @@ def make_index_name(start: str) -> str | None:
 
 def encode_pointer(key: SessionKey) -> bytes:
     """Encode the content of a session's index entry."""
-    return f"{key.project_id}/{key.mr_iid}".encode()
+    return f"{key.project_id}/{key.place}".encode()
 
 
 def decode_pointer(session_id: str, content: bytes) -> SessionKey | None:
     """Decode the key from an index entry's content; None if it is damaged."""
-    match = _POINTER.fullmatch(content)
-    return SessionKey(int(match[1]), int(match[2]), session_id) if match else None
+    match = _POINTER.fullmatch(content.decode("latin-1"))
+    if not match:
+        return None
+    return SessionKey(int(match[1]), int(match[2] or 0), session_id, match[3] or "")
 
 
 # -------------------------------------------------------------------------- beside the sessions
 END = 10**13
 """Milliseconds, far in the future, from which the times of rows count back: newest first."""
 
-_ROW = re.compile(r"recent/\d{6}/(\d{13})-(\d{1,19})-(\d{1,19})-[0-9a-f]{4,64}-\d{4}\.json")
+_ROW = re.compile(
+    rf"recent/\d{{6}}/(\d{{13}}-{_NUMBER}-{_PLACE}-[0-9a-f]{{4,64}}-\d{{4}})\.json", re.ASCII
+)
 _DAY = re.compile(r"(?:spend/\d{1,19}|verdicts)/(\d{4}-\d\d-\d\d)\.json")
 _KNOWN = re.compile(r"known/([1-9]\d{0,18})/([0-9a-f]{8,64}\.json|knowledge\.md|words\.index)")
 
 
 @dataclass(frozen=True, slots=True)
 class RowName:
-    """What a row's name says: when its turn began (epoch seconds), and its merge request."""
+    """What a row's name says: its cursor in the list, when its turn began (epoch seconds), and its
+    merge request, or the name of its branch."""
 
+    cursor: str
     began_at: float
     project_id: int
     mr_iid: int
+    branch: str = ""
 
 
 def parse_row(name: str) -> RowName | None:
@@ -135,7 +152,8 @@ def parse_row(name: str) -> RowName | None:
     match = _ROW.fullmatch(name)
     if not match:
         return None
-    return RowName((END - 1 - int(match[1])) / 1000, int(match[2]), int(match[3]))
+    began_at = (END - 1 - int(match[1][:13])) / 1000
+    return RowName(match[1], began_at, int(match[2]), int(match[3] or 0), match[4] or "")
 
 
 def name_day(at: float) -> str:
@@ -167,3 +185,35 @@ def parse_known(name: str) -> tuple[int, str] | None:
     their name ends: "{key}.json", or a MemoryPart. None for the name of another object."""
     match = _KNOWN.fullmatch(name)
     return (int(match[1]), match[2]) if match else None
+
+
+# ------------------------------------------------------------------------------ watched branches
+_INCIDENTS = re.compile(
+    rf"incidents/{_NUMBER}/(branch-[A-Za-z0-9._-]{{1,60}})(?:/{_NUMBER})?\.json", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentName:
+    """The parts of the name of a branch's record, or of that of a merge request into it."""
+
+    project_id: int
+    branch: str
+    """As `record.name_branch` has it."""
+    mr_iid: int
+    """0 for the branch's own."""
+
+
+def name_branch_record(project_id: int, branch: str, mr_iid: int = 0) -> str:
+    """Name the record of a watched branch, or that of a merge request into it. Raises StoreError
+    for what is no project and no merge request."""
+    if not 0 < project_id < 10**19 or not 0 <= mr_iid < 10**19:
+        raise StoreError(f"not a watched branch of a project: {project_id} {mr_iid}")
+    place = f"{INCIDENTS}{project_id}/{name_branch(branch)}"
+    return f"{place}/{mr_iid}.json" if mr_iid else f"{place}.json"
+
+
+def parse_branch_record(name: str) -> IncidentName | None:
+    """Parse the name of a branch's or a merge request's record; None for that of another object."""
+    match = _INCIDENTS.fullmatch(name)
+    return IncidentName(int(match[1]), match[2], int(match[3] or 0)) if match else None

@@ -1,12 +1,12 @@
 """The operators' list of turns, by the time of their start: its rows, and where they are stored.
 
 recent/{day}/{time}-{project_id}-{mr_iid}-{session_id}-{turn:04d}.json
+recent/{day}/{time}-{project_id}-branch-{name}-{session_id}-{turn:04d}.json
 
 Day and time count backwards, so that the newest turns come first in the order of names.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from worker.answer.parse import parse_finding
 from worker.conversation.context import Context, SessionKey
 from worker.conversation.tiers import REPLY
 from worker.errors import StoreError, Unreadable
+from worker.incidents.record import name_branch
 from worker.safety.sentences import before_code, split_sentences
 from worker.safety.untrusted import one_line
 from worker.sessions import layout
@@ -37,9 +38,6 @@ _TEXT = 500
 _JOBS, _CAUSE = 160, 240
 
 _DAY = 86_400_000
-_NAME = re.compile(
-    r"recent/\d{6}/(\d{13}-([1-9]\d{0,18})-[1-9]\d{0,18}-[0-9a-f]{4,64}-\d{4})\.json", re.ASCII
-)
 
 
 class RecentTurns:
@@ -52,8 +50,7 @@ class RecentTurns:
         """List a turn that began `at` (epoch seconds), or replace its row."""
         layout.make_turn_prefix(key, turn)  # raises StoreError for an invalid key
         left = min(max(END - 1 - int(at * 1000), 0), END - 1)
-        place = f"{key.project_id}-{key.mr_iid}-{key.session_id}-{turn:04d}"
-        name = f"{RECENT}{left // _DAY:06d}/{left:013d}-{place}.json"
+        name = f"{RECENT}{left // _DAY:06d}/{left:013d}{_write_place(key, turn)}.json"
         if len(row) > MAX_ROW:
             raise StoreError(
                 f"{self._objects.describe_place(name)} would be larger than {MAX_ROW} bytes"
@@ -67,17 +64,22 @@ class RecentTurns:
 
         At most `limit` rows are read, and some thousand names.
         """
-        found = map(_NAME.fullmatch, self._objects.list_names(RECENT))
-        later = (match for match in found if match and match[1] > before)
+        found = ((name, layout.parse_row(name)) for name in self._objects.list_names(RECENT))
+        later = ((name, row) for name, row in found if row and row.cursor > before)
         wanted = (
-            match
-            for match in islice(later, max(MAX_NAMES, limit))
-            if not project_id or int(match[2]) == project_id
+            (name, row)
+            for name, row in islice(later, max(MAX_NAMES, limit))
+            if not project_id or row.project_id == project_id
         )
-        for match in islice(wanted, limit):
+        for name, row in islice(wanted, limit):
             with suppress(Unreadable):
-                if stored := self._objects.read(match[0], MAX_ROW):
-                    yield match[1], stored.content
+                if stored := self._objects.read(name, MAX_ROW):
+                    yield row.cursor, stored.content
+
+
+def _write_place(key: SessionKey, turn: int) -> str:
+    """Return what the name of a turn's row has after its time."""
+    return f"-{key.project_id}-{key.place}-{key.session_id}-{turn:04d}"
 
 
 class RowError(ValueError):
@@ -93,8 +95,9 @@ class Row:
     project: str
     """The project's path."""
     mr_iid: int
+    """The merge request's; 0 for the pipeline of a branch."""
     web_url: str
-    """The merge request's address."""
+    """The merge request's address, or the branch's."""
     pipeline_id: int
     turn: int
     started_at: float = field(metadata={KEY: "started"})
@@ -128,6 +131,19 @@ class Row:
     """The merge request's author."""
     given_up: bool = False
     """The turn was given up (see `Context`)."""
+    branch: str = ""
+    """The branch of a pipeline that is no merge request's."""
+
+    @property
+    def name(self) -> str:
+        """What people call its subject: `group/project!12`, or `group/project@main`."""
+        return f"{self.project}@{self.branch}" if self.branch else f"{self.project}!{self.mr_iid}"
+
+    @property
+    def key(self) -> SessionKey:
+        """The key of its session."""
+        branch = name_branch(self.branch) if self.branch else ""
+        return SessionKey(self.project_id, self.mr_iid, self.session_id, branch)
 
 
 def make_row(context: Context, redact: Callable[[str], str] = str) -> Row:
@@ -161,6 +177,7 @@ def make_row(context: Context, redact: Callable[[str], str] = str) -> Row:
         title=one_line(subject.title, _TEXT),
         author=one_line(subject.author, _TEXT),
         given_up=context.is_given_up,
+        branch=subject.branch,
     )
 
 
@@ -200,7 +217,7 @@ def load_row_of(place: str, data: bytes) -> Row:
     """Read the row at `place`: its name, or its cursor. Raises RowError, also if it is of another
     turn: a link to a session's page is made from where its row lay."""
     row = load_row(data)
-    named = f"-{row.project_id}-{row.mr_iid}-{row.session_id}-{row.turn:04d}"
+    named = _write_place(row.key, row.turn)
     if not place.removesuffix(".json").endswith(named):
         raise RowError(f"the row of another turn: {named:.100}")
     return row

@@ -86,12 +86,13 @@ class SessionStore:
             return None
         return layout.decode_pointer(names[0].removeprefix(layout.INDEX), stored.content)
 
-    def list_sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
-        """List every stored session, or those of one project, or of one of its merge requests;
-        also those whose first turn is not committed yet."""
-        last = None
-        for name in self._objects.list_names(layout.make_merge_request_prefix(project_id, mr_iid)):
-            found = layout.parse_name(name)
+    def list_sessions(
+        self, project_id: int = 0, mr_iid: int = 0, branch: str = ""
+    ) -> Iterator[SessionKey]:
+        """List every stored session, or those of a project, merge request or branch (by its name in
+        keys); also those whose first turn is not committed yet."""
+        prefix, last = layout.make_sessions_prefix(project_id, mr_iid, branch), None
+        for found in map(layout.parse_name, self._objects.list_names(prefix)):
             # The objects of one session are adjacent.
             if found and found.key != last:
                 last = found.key

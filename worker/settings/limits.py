@@ -185,8 +185,8 @@ class LimitSettings(Part):
         default=0,
         ge=0,
         le=1000,
-        description="Failures of one project that all workers together look into at a time; 0: "
-        "half of one worker's threads.",
+        description="Failures of one project that all workers together look into at a time, beside "
+        "one of its branches; 0: half of one worker's threads.",
     )
     cost_usd_per_day: float = Field(
         default=0.0,

@@ -1,11 +1,11 @@
-"""`loop:`, `context:`, `note:`, `known:`, `retention:`, `worker:`: how turns are run and posted."""
+"""How turns are run and posted: `loop:`, `context:`, `note:`, `known:`, `incidents:`, and more."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from worker.settings.base import Clash, Part
+from worker.settings.base import Clash, Part, say_form
 
 MOST_CALLS = 1000
 """The most tool calls that one answer can be allowed."""
@@ -218,6 +218,47 @@ class KnownSettings(Part):
         le=365,
         description="Days for which an explanation is taken up again (at most one for failures "
         "of the target branch).",
+    )
+
+
+DEFAULT_BRANCH = "default"
+"""The entry of `incidents.branches` that stands for a project's default branch."""
+
+_BranchGlob = Annotated[
+    str,
+    Field(
+        pattern=r"^[^/\s~^:\\][^\s~^:\\]*$",
+        max_length=255,
+        json_schema_extra=say_form(
+            "expected `default`, a branch's name, or a glob of names such as release/*"
+        ),
+    ),
+]
+
+
+class IncidentSettings(Part):
+    """`incidents:`. Which branches are watched, and what is done when one is red."""
+
+    branches: tuple[_BranchGlob, ...] = Field(
+        default=(DEFAULT_BRANCH,),
+        max_length=100,
+        description="The branches that are watched: where one is red, it is looked into once, and "
+        "merge requests that fail with the same errors are told so without a model. `default` is "
+        "each project's default branch; others are named by globs such as `release/*`. `[]`: none, "
+        "and every merge request is analysed for itself.",
+    )
+    issue: bool = Field(
+        default=False,
+        description="Whether a red branch gets an issue in its project, one for each incident: "
+        "edited in place, and closed when the branch is green again.",
+    )
+    rerun: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="For how many merge requests at most the jobs that failed because of a red "
+        "branch are run again, each once, when it is green without a change of the code. The write "
+        "token's user has to be a Developer. 0: none.",
     )
 
 

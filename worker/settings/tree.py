@@ -11,6 +11,7 @@ from worker.settings.limits import LimitSettings
 from worker.settings.models import ModelSettings
 from worker.settings.runs import (
     ContextSettings,
+    IncidentSettings,
     KnownSettings,
     LoopSettings,
     NoteSettings,
@@ -86,6 +87,7 @@ class Settings(Part):
     note: NoteSettings = NoteSettings()
     worker: WorkerSettings = WorkerSettings()
     known: KnownSettings = KnownSettings()
+    incidents: IncidentSettings = IncidentSettings()
     sources: SourceSettings = SourceSettings()
     pages: PageSettings = PageSettings()
     metrics: MetricsSettings = MetricsSettings()

@@ -7,6 +7,7 @@ from enum import StrEnum
 from worker.conversation.context import Context, NoteRef, Outcome, Subject
 from worker.conversation.messages import ToolCall, Usage
 from worker.conversation.triggers import Trigger
+from worker.incidents.record import Incident
 from worker.safety.markdown import Marker
 from worker.verdict.aftermath import Label
 from worker.verdict.finding import Finding
@@ -136,8 +137,25 @@ class VerdictJudged:
     label: Label
 
 
+@dataclass(frozen=True, slots=True)
+class IncidentOpened:
+    """A watched branch is red, and people are told. Once for each incident, and once more if it is
+    opened anew."""
+
+    incident: Incident
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentClosed:
+    """An incident that was open is over: closed, or withdrawn because it was a flake."""
+
+    incident: Incident
+
+
 RunEvent = Stage | Asking | Answered | ToolRan | TurnEnded
-Event = RunEvent | NotePlaced | TriggerBegun | TriggerLeft | Backlog | VotesChanged | VerdictJudged
+IncidentEvent = IncidentOpened | IncidentClosed
+QueueEvent = TriggerBegun | TriggerLeft | Backlog
+Event = RunEvent | NotePlaced | QueueEvent | VotesChanged | VerdictJudged | IncidentEvent
 Watcher = Callable[[Event], None]
 
 

@@ -65,6 +65,23 @@ class PipelinePassed:
 
 
 @dataclass(frozen=True, slots=True)
+class BranchEnded:
+    """A pipeline of a branch, not of a merge request, has ended; the worker asks GitLab whether the
+    branch is watched, and what holds for it now.
+
+    `ref` and `finished_at` are as in `PipelineFailed`. Without a `finished_at`, the pipeline may
+    still be running: then one of its own jobs asks.
+    """
+
+    project_id: int
+    pipeline_id: int
+    sha: str
+    ref: str
+    finished_at: int = 0
+    kind: Literal["branch"] = "branch"
+
+
+@dataclass(frozen=True, slots=True)
 class Replied:
     """Somebody wrote on a merge request; the worker decides whether it is for the bot."""
 
@@ -90,7 +107,7 @@ class Reacted:
     kind: Literal["reaction"] = "reaction"
 
 
-Trigger = PipelineFailed | PipelinePassed | Replied | Reacted
+Trigger = PipelineFailed | PipelinePassed | BranchEnded | Replied | Reacted
 
 
 def trigger_id(trigger: Trigger) -> str:
@@ -113,6 +130,7 @@ def from_message(message: Mapping[str, Any]) -> Trigger:
     kinds: dict[str, type[Trigger]] = {
         "pipeline": PipelineFailed,
         "passed": PipelinePassed,
+        "branch": BranchEnded,
         "reply": Replied,
         "reaction": Reacted,
     }

@@ -2,7 +2,8 @@
 
 journal/{project_id}/{mr_iid}/{kind}{number}-{trigger_id}.json
 
-An entry is created before the trigger is accepted, and removed when its run has ended in a note or
+A trigger of no merge request, or of one that is not known yet, is at `mr_iid` 0. An entry is
+created before the trigger is accepted, and removed when its run has ended in a note or
 a stated reason. A trigger that cannot end stays as a parked entry until somebody looks at it. An
 entry names the worker that runs the trigger; if that worker dies, another one takes the trigger
 over. A trigger is given up once the blame for such deaths comes to MOST_BLAME.
@@ -18,6 +19,7 @@ from typing import Any
 
 from worker.clock import Clock
 from worker.conversation.triggers import (
+    BranchEnded,
     PipelineFailed,
     Reacted,
     Replied,
@@ -50,7 +52,9 @@ LEAST_LOOKS = 3
 """How many runs must have got it before: a clock that jumps ahead proves nothing."""
 
 _ROUNDS = 8
-_SCHEMA = 1
+_SCHEMA, _FIRST_SCHEMA = 2, 1
+"""Entries of earlier kinds are written as before: an earlier version works on them. It leaves those
+of later kinds alone, which it would take for damaged ones otherwise."""
 
 
 class _NewerSchema(ValueError):
@@ -244,10 +248,11 @@ class Journal:
         )
         return self._replace_entry(stored, fresh)
 
-    def list_names(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[str]:
-        """Yield the names of all entries, of a project's, or of a merge request's."""
+    def list_names(self, project_id: int = 0, mr_iid: int | None = None) -> Iterator[str]:
+        """Yield the names of all entries, of a project's, or of a merge request's; of those that
+        name no merge request, with 0."""
         place = f"{FOLDER}{project_id}/" if project_id else FOLDER
-        return self._records.list_names(f"{place}{mr_iid}/" if project_id and mr_iid else place)
+        return self._records.list_names(place if mr_iid is None else f"{place}{mr_iid}/")
 
     def read_entry(self, name: str) -> StoredEntry | None:
         """Read an entry; None if there is none that can be read.
@@ -307,14 +312,12 @@ class Journal:
         fresh = Entry(stored.entry.trigger, State.OPEN, accepted_at=self._clock.now())
         return fresh.trigger if self._replace_entry(stored, fresh) else None
 
-    def has_failure(self, trigger: PipelineFailed) -> bool:
-        """Whether the pipeline's failure has an entry, with or without a merge request."""
-        places = (get_project_id(trigger), trigger.mr_iid), (trigger.project_id, 0)
-        prefixes = (f"{FOLDER}{project}/{iid}/{trigger.kind}" for project, iid in places)
+    def has_pipeline(self, trigger: PipelineFailed | BranchEnded) -> bool:
+        """Whether the pipeline has an entry of this kind, with or without a merge request."""
+        named = name_entry(trigger).rpartition("-")[0]
+        unnamed = f"{FOLDER}{trigger.project_id}/0/{trigger.kind}{trigger.pipeline_id}"
         return any(
-            True
-            for prefix in prefixes
-            for _ in self._records.list_names(f"{prefix}{trigger.pipeline_id}-")
+            True for prefix in (named, unnamed) for _ in self._records.list_names(f"{prefix}-")
         )
 
     def has_earlier_reply(self, trigger: Replied) -> bool:
@@ -354,20 +357,22 @@ class Journal:
 def name_entry(trigger: Trigger) -> str:
     """Return the name of a trigger's entry; a merge request's entries have a common prefix."""
     number = trigger.note_id if isinstance(trigger, Replied | Reacted) else trigger.pipeline_id
-    place = f"{FOLDER}{get_project_id(trigger)}/{trigger.mr_iid}/"
+    mr_iid = 0 if isinstance(trigger, BranchEnded) else trigger.mr_iid
+    place = f"{FOLDER}{get_project_id(trigger)}/{mr_iid}/"
     return f"{place}{trigger.kind}{number}-{trigger_id(trigger)}.json"
 
 
 def get_project_id(trigger: Trigger) -> int:
     """Return the merge request's project, or the pipeline's if that is not known."""
-    if isinstance(trigger, Replied | Reacted):
+    if isinstance(trigger, Replied | Reacted | BranchEnded):
         return trigger.project_id
     return trigger.mr_project_id or trigger.project_id
 
 
 def encode_entry(entry: Entry) -> bytes:
     """Return the bytes of a record."""
-    fields = to_stored(entry) | {"trigger": to_message(entry.trigger), "schema": _SCHEMA}
+    schema = _SCHEMA if isinstance(entry.trigger, BranchEnded) else _FIRST_SCHEMA
+    fields = to_stored(entry) | {"trigger": to_message(entry.trigger), "schema": schema}
     return json.dumps(fields, sort_keys=True).encode()
 
 

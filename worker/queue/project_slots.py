@@ -1,11 +1,14 @@
 """Limits how many failures of one project run at the same time, so that other projects get workers.
 
-slots/{project_id}.json      the owners of the runs of a project's failures, of all workers
+slots/{project_id}.json          the owners of the runs of a project's failures, of all workers
+slots/{project_id}-branch.json   the owner of the run that may pay for a look at one of its branches
 
 A failure over its project's limit is held in the journal and needs no message. Whenever a run of
 the project ends, and each time recovery runs, as many held failures are queued again as may begin.
 The newest failure of a merge request comes first, so that older ones turn out to be superseded.
-Comments are never held: somebody waits for the answer, and the comment may be a `stop`.
+Comments are never held: somebody waits for the answer, and the comment may be a `stop`. Nor is the
+end of a branch's pipeline: hundreds of merge requests' failures may wait for what it says. Only the
+analysis of a branch costs like that of a failure; a project has one at a time, beside its others.
 """
 
 import json
@@ -68,11 +71,27 @@ class ProjectSlots:
         try:
             yield True
         finally:
-            try:
-                self._update_owners(project, lambda owners: [x for x in owners if x != entry.owner])
-            except StoreError as error:  # it becomes free when this run's owner is dead
-                log.warning("a slot of project %d stays taken for now: %s", project, error)
+            self._give_back(_record_name(project), entry.owner, self._cap)
             self._queue_next(project)
+
+    @contextmanager
+    def hold_branch_slot(self, entry: Entry) -> Iterator[bool]:
+        """Take the project's one slot for the analysis of a branch until the block ends.
+
+        Yields False if another run has it; nothing is held back then. The entry's owner must stay
+        alive until the end of the block. Raises StoreError; the entry is released then.
+        """
+        name = f"{SLOTS}{get_project_id(entry.trigger)}-branch.json"
+        try:
+            is_taken = self._take_slot(name, entry.owner, 1)
+        except StoreError:
+            self._release(entry)
+            raise
+        try:
+            yield is_taken
+        finally:
+            if is_taken:
+                self._give_back(name, entry.owner, 1)
 
     def queue_held(self, project_id: int) -> int:
         """Queue as many of a project's held triggers as may begin, and return how many.
@@ -104,24 +123,37 @@ class ProjectSlots:
     def _take_slot_or_hold(self, entry: Entry, project_id: int) -> bool:
         """Take a slot, or hold the entry if there is none. Raises StoreError: the entry is released
         then, because an owner without a run would count as a dead one."""
-
-        def add_owner(owners: list[str]) -> list[str] | None:
-            if entry.owner in owners:
-                return owners
-            if len(owners) >= self._cap:
-                owners = [each for each in owners if self._leases.is_alive(each)]
-            return [*owners, entry.owner] if len(owners) < self._cap else None
-
         try:
-            if self._update_owners(project_id, add_owner):
+            if self._take_slot(_record_name(project_id), entry.owner, self._cap):
                 return True
             self._journal.hold_entry(entry, f"{self._cap} runs of project {project_id} are at work")
         except StoreError:
-            with suppress(StoreError):
-                self._journal.release_entry(entry)
+            self._release(entry)
             raise
         self._parked.get(project_id, set()).discard(name_entry(entry.trigger))
         return False
+
+    def _release(self, entry: Entry) -> None:
+        with suppress(StoreError):
+            self._journal.release_entry(entry)
+
+    def _take_slot(self, name: str, owner: str, cap: int) -> bool:
+        """Whether `owner` has one of the `cap` slots of a record now."""
+
+        def add_owner(owners: list[str]) -> list[str] | None:
+            if owner in owners:
+                return owners
+            if len(owners) >= cap:
+                owners = [each for each in owners if self._leases.is_alive(each)]
+            return [*owners, owner] if len(owners) < cap else None
+
+        return self._update_owners(name, cap, add_owner)
+
+    def _give_back(self, name: str, owner: str, cap: int) -> None:
+        try:
+            self._update_owners(name, cap, lambda owners: [x for x in owners if x != owner])
+        except StoreError as error:  # it becomes free when this run's owner is dead
+            log.warning("a slot of %s stays taken for now: %s", name, error)
 
     def _queue_if_held(self, name: str, project_id: int) -> bool:
         """Queue an entry if it is held and no other worker is faster."""
@@ -145,7 +177,7 @@ class ProjectSlots:
             log.warning("the next one of project %d is left to recovery: %s", project_id, error)
 
     def _update_owners(
-        self, project_id: int, change: Callable[[list[str]], list[str] | None]
+        self, name: str, cap: int, change: Callable[[list[str]], list[str] | None]
     ) -> bool:
         """Write the owners that `change` returns for the present ones; False if it returns None."""
         is_changed = True
@@ -157,12 +189,12 @@ class ProjectSlots:
             return json.dumps({"owners": owners}).encode() if is_changed else content
 
         # A round fails only if another owner came or went, and there are at most `cap` owners.
-        rounds = _ROUNDS + 2 * self._cap
+        rounds = _ROUNDS + 2 * cap
         try:
-            update_record(self._records, _record_name(project_id), change_stored, rounds=rounds)
+            update_record(self._records, name, change_stored, rounds=rounds)
         except Unreadable as error:
             # Too many runs for some minutes are better than none; and nothing is written over it.
-            log.warning("the slots of project %d are not counted: %s", project_id, error)
+            log.warning("the slots of %s are not counted: %s", name, error)
         return is_changed
 
 

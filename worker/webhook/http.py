@@ -21,7 +21,7 @@ from starlette.routing import Route
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import QueueError, Rejected
 from worker.settings.gitlab import PARAMETER
-from worker.webhook import events
+from worker.webhook import events, routing
 from worker.webhook.connections import MAX_BODY, BodyReader, reject_too_large
 from worker.webhook.events import Claims
 from worker.webhook.id_tokens import TokenReader, UsedTokens
@@ -123,6 +123,7 @@ def build_app(
     now: Callable[[], float],
     ready: Callable[[], str | None],
     *,
+    branches: Sequence[str] = (),
     keys: Sequence[str] = (),
     tokens: TokenReader | None = None,
     body_seconds: float = 30.0,
@@ -132,6 +133,7 @@ def build_app(
 ) -> Starlette:
     """Build the receiver. Raises ConfigError without a secret and without `keys`.
 
+    `branches` are the watched ones: see `routing.route_event`.
     `keys` make the secrets of single projects' webhooks: see `settings.hook_secrets`.
     `enqueue` runs in a thread and reports a QueueError when the broker or the store is down; the
     trigger may still run after a 503, which is harmless: triggers are idempotent. `now` is in epoch
@@ -144,6 +146,7 @@ def build_app(
         verifier=DoorVerifier(secret, keys),
         batches=Batches(enqueue),
         projects=tuple(projects),
+        branches=tuple(branches),
         now=now,
         ready=ready,
         bodies=BodyReader(body_seconds),
@@ -177,6 +180,7 @@ class _Receiver:
     verifier: DoorVerifier
     batches: Batches
     projects: tuple[str, ...]
+    branches: tuple[str, ...]
     now: Callable[[], float]
     ready: Callable[[], str | None]
     bodies: BodyReader
@@ -222,13 +226,14 @@ class _Receiver:
         body = await self.bodies.read(request, check)
         event = events.parse_event(request.headers, body)
         del body  # so that it is not held while waiting for the broker
-        if check.project and not events.is_of_project(event, check.project):
+        if check.project and not routing.is_of_project(event, check.project):
             raise Rejected(
                 401, f"the event is of another project than {check.project}, whose secret it has"
             )
         project = "" if isinstance(event, events.OtherEvent) else event.project.path_with_namespace
-        decision = events.route_event(event, events.get_kind(request.headers), self.projects)
-        if isinstance(decision, events.Ignored):
+        kind = events.get_kind(request.headers)
+        decision = routing.route_event(event, kind, self.projects, self.branches)
+        if isinstance(decision, routing.Ignored):
             return _ignore(request, project, decision.reason)
         return await self._queue(request, project, decision)
 
@@ -240,13 +245,14 @@ class _Receiver:
         except QueueError as error:
             _log_decision(logging.ERROR, request, "", f"not checked: {error}")
             return _make_error(503, "GitLab's keys cannot be had; ask again later", retry=True)
-        if reason := events.explain_unwanted_job(claims, self.projects):
-            return _ignore(request, claims.project_path, reason)
+        decision = routing.route_job(claims, self.projects, self.branches)
+        if isinstance(decision, routing.Ignored):
+            return _ignore(request, claims.project_path, decision.reason)
         if not self.used.take(claims):
             return _ignore(request, claims.project_path, "this id token has asked already")
         status = 0
         try:
-            answer = await self._queue(request, claims.project_path, claims.make_trigger())
+            answer = await self._queue(request, claims.project_path, decision)
             status = answer.status_code
         finally:
             if status != _ACCEPTED:
@@ -260,11 +266,12 @@ class _Receiver:
             return await anyio.to_thread.run_sync(self.tokens.read, token, abandon_on_cancel=True)
         raise QueueError(f"GitLab did not give its keys within {self.queue_seconds:g} s")
 
-    async def _queue(self, request: Request, project: str, trigger: Trigger) -> Response:
-        name, failure = trigger_id(trigger), ""
+    async def _queue(self, request: Request, project: str, triggers: Sequence[Trigger]) -> Response:
+        """Queue the triggers of one delivery; after a 503, some of them may be queued."""
+        name, failure = ", ".join(map(trigger_id, triggers)), ""
         try:
             async with asyncio.timeout(self.queue_seconds):
-                await self.batches.enqueue(trigger)
+                await asyncio.gather(*map(self.batches.enqueue, triggers))
         except QueueError as error:
             failure = str(error)
         except TimeoutError:
@@ -273,7 +280,8 @@ class _Receiver:
             _log_decision(logging.ERROR, request, project, f"not queued {name}: {failure}")
             said = "the queue is down; deliver this event again later"
             return _make_error(503, said, retry=True)
-        _log_decision(logging.INFO, request, project, f"accepted {trigger.kind} {name}")
+        kinds = ", ".join(each.kind for each in triggers)
+        _log_decision(logging.INFO, request, project, f"accepted {kinds} {name}")
         return JSONResponse({"trigger": name}, _ACCEPTED)
 
     async def answer_readyz(self, request: Request) -> Response:

@@ -14,7 +14,7 @@ from tests.fakes import HandClock
 from tests.jobs import FINDING, Job
 from worker.conversation.context import Status
 from worker.conversation.events import ignore_event
-from worker.conversation.triggers import PipelineFailed, Replied, Trigger, trigger_id
+from worker.conversation.triggers import BranchEnded, PipelineFailed, Replied, Trigger, trigger_id
 from worker.errors import CIRCUIT_OPEN, ModelError, StoreError
 from worker.jobs import delivery
 from worker.queue.journal import Entry, Journal, State, name_entry
@@ -250,3 +250,99 @@ def test_a_provider_that_stays_down_is_told_of_at_last(at: Job) -> None:
     (note,) = at.list_notes()
     assert "not asked now" in note.body
     assert list(at.build_deps().queue.journal.list_names()) == []
+
+
+# -------------------------------------------------------------------------------- a branch's looks
+
+
+def ended(pipeline: int, project: int = 7) -> BranchEnded:
+    return BranchEnded(project, pipeline, "a" * 40, "main")
+
+
+@contextmanager
+def looking(worker: Worker, trigger: BranchEnded) -> Iterator[bool]:
+    """A run of a branch's trigger; yields whether it may pay."""
+    with (
+        worker.leases.register_work() as (owner, _),
+        worker.gate.hold_branch_slot(worker.begin(trigger, owner)) as may_pay,
+    ):
+        yield may_pay
+
+
+def test_a_branch_waits_for_no_merge_request_and_takes_no_slot_of_theirs(worker: Worker) -> None:
+    worker = replace(worker, cap=1)
+    with worker.at_work(failure(1)):
+        assert not any([worker.tries(failure(number, number)) for number in range(2, 9)])
+        with looking(worker, ended(100)) as may_pay:
+            assert may_pay
+            assert worker.state(ended(100)) is State.OPEN
+    assert len(worker.queued) == 1
+    with looking(worker, ended(101)):
+        assert worker.tries(failure(9, 9))
+
+
+def test_one_analysis_of_a_projects_branches_is_paid_at_a_time_and_looks_go_on(
+    worker: Worker, tmp_path: Path
+) -> None:
+    other = Worker(FolderStore(tmp_path), worker.clock)
+    with looking(worker, ended(1)) as first, looking(other, ended(2)) as second:
+        assert (first, second) == (True, False)
+        assert worker.state(ended(2)) is State.OPEN
+        with looking(other, ended(3, project=8)) as elsewhere:
+            assert elsewhere
+    with looking(other, ended(2)) as again:
+        assert again
+
+
+def test_a_branchs_slot_of_a_dead_worker_is_free(tmp_path: Path) -> None:
+    clock = HandClock()
+    dead, alive = (Worker(FolderStore(tmp_path), clock) for _ in range(2))
+    owner, _ = dead.leases.begin_work()
+    with dead.gate.hold_branch_slot(dead.begin(ended(1), owner)) as first:
+        assert first
+        with looking(alive, ended(2)) as second:
+            assert not second
+        for _ in range(6):
+            clock.time += LEASE
+            with looking(alive, ended(2)) as third:
+                pass
+        assert third
+
+
+def test_a_branchs_slot_that_the_store_does_not_give_counts_as_nobodys_death(
+    tmp_path: Path,
+) -> None:
+    worker = Worker(FolderStore(tmp_path, lock_seconds=0.05), HandClock())
+    with looking(worker, ended(1)):
+        pass
+    frozen = os.open(tmp_path / "slots" / LOCK, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(frozen, fcntl.LOCK_EX)
+    for _ in range(4):
+        with pytest.raises(StoreError, match="stays locked"), looking(worker, ended(2)):
+            pass
+    os.close(frozen)
+    noted = worker.journal.read_entry(name_entry(ended(2)))
+    assert noted is not None
+    assert (noted.entry.deaths, noted.entry.owner) == (0, "")
+
+
+def test_a_branchs_trigger_of_a_dead_worker_is_queued_again_and_takes_no_held_ones_place(
+    tmp_path: Path,
+) -> None:
+    clock, queued = HandClock(), list[Trigger]()
+    dead, alive = (Worker(FolderStore(tmp_path), clock, cap=1) for _ in range(2))
+    owner, _ = dead.leases.begin_work()
+    dead.begin(ended(1), owner)
+    with alive.at_work(failure(1)):
+        assert not alive.tries(failure(2, 2))
+        rescuer = Recovery(
+            *(alive.journal, alive.leases, queued.append, clock), admit=alive.gate.queue_held
+        )
+        for _ in range(12):
+            clock.time += 8
+            rescuer.run_once()
+        assert queued == [ended(1)]
+        assert alive.queued == []
+        with looking(alive, ended(1)) as may_pay:
+            assert may_pay
+    assert [trigger for trigger, _ in alive.queued] == [failure(2, 2)]

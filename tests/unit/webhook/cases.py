@@ -34,6 +34,10 @@ BRANCH_FAILED = PipelineFailed(233, 881204, SHA, BRANCH, finished_at=ENDED)
 REPLIED = Replied(233, 418, "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c", 907733)
 UNLISTED = "the project other/certs is not in the configured list (gitlab.projects)"
 NOT_MERGE_REQUEST = "the comment is not on a merge request"
+NOT_WATCHED = (
+    "the pipeline ran on the default branch: it is no merge request's, and not one that "
+    "incidents.branches watches"
+)
 NOT_READ = "only pipeline, comment and emoji events are read"
 REACTED = Reacted(233, 418, 907700, 9)
 NOT_READ_OF_SYSTEM = "of system hooks, only pipeline and comment events are read, not {}"
@@ -75,9 +79,7 @@ CASES: dict[str, Trigger | str] = {
     "pipeline__fork_without_urls": FORK_FAILED,
     "pipeline__branch_failed": BRANCH_FAILED,
     "pipeline__without_merge_request_key": BRANCH_FAILED,
-    "pipeline__default_branch_failed": (
-        "the pipeline ran on the default branch, not for a merge request"
-    ),
+    "pipeline__default_branch_failed": NOT_WATCHED,
     "pipeline__merge_request_from_default_branch": PipelineFailed(
         233, 881204, SHA, "main", 418, 233, finished_at=ENDED
     ),
@@ -103,9 +105,7 @@ CASES: dict[str, Trigger | str] = {
     "pipeline__passed_with_warnings": PASSED,
     "pipeline__branch_passed": PipelinePassed(233, 881204, SHA, BRANCH, finished_at=ENDED),
     "pipeline__fork_passed": PipelinePassed(977, 881204, SHA, BRANCH, 418, 233, finished_at=ENDED),
-    "pipeline__default_branch_passed": (
-        "the pipeline ran on the default branch, not for a merge request"
-    ),
+    "pipeline__default_branch_passed": NOT_WATCHED,
     "pipeline__child_passed": "a child pipeline is reported with its parent",
     "pipeline__merge_request_merged_passed": "the merge request is merged",
     "pipeline__unlisted_project": UNLISTED,

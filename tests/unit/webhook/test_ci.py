@@ -48,7 +48,9 @@ def scene(sim: GitLabSim) -> Scene:
 class Asked:
     """A door at which CI jobs may ask, and what it has queued."""
 
-    def __init__(self, sim: GitLabSim, projects: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, sim: GitLabSim, projects: tuple[str, ...] = (), branches: tuple[str, ...] = ()
+    ) -> None:
         self.queue: list[Trigger] = []
         self.now: Callable[[], float] = time.time
         self.time = 0.0
@@ -62,6 +64,7 @@ class Asked:
             projects,
             lambda: self.time,
             lambda: None,
+            branches=branches,
             tokens=self.reader,
         )
 

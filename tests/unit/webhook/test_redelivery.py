@@ -20,8 +20,8 @@ from worker.errors import QueueError
 from worker.queue.journal import Journal, NotTaken, name_entry
 from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
-from worker.webhook.events import read_hook_time
 from worker.webhook.http import build_app
+from worker.webhook.routing import read_hook_time
 
 FAILED = "pipeline__merge_request_failed"
 

@@ -9,12 +9,29 @@ from worker.conversation.folds import Fold
 from worker.conversation.limits import TurnUsage
 from worker.conversation.messages import Assistant, Message, ToolResult, ToolSpec, Usage
 from worker.conversation.tiers import ReplyModel, TierChoice
+from worker.incidents.record import name_branch
 from worker.safety.redacted_values import Counts
 from worker.stored_keys import KEY
 from worker.verdict.jobs import Survey
 
 SCHEMA = 1
 """The version of `context.json`. A reader knows its own and all older ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """The place of a session in the store. `branch` is `name_branch`'s, "" for the session of a
+    merge request; that of a branch has the `mr_iid` 0."""
+
+    project_id: int
+    mr_iid: int
+    session_id: str
+    branch: str = ""
+
+    @property
+    def place(self) -> str:
+        """What tells apart the merge requests and branches of a project: `12`, `branch-main`."""
+        return self.branch or str(self.mr_iid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +42,10 @@ class Subject:
     have run in a fork: `pipeline_project_id`. `sha` is the commit the pipeline ran on. `web_url` is
     the merge request's page, `pipeline_web_url` the pipeline's, "" where it is not known.
     `title` is the merge request's, redacted, `author` the user name of who opened it.
+
+    A pipeline that is no merge request's is its `branch`'s, "" otherwise: then `mr_iid` is 0,
+    `web_url` the page of the branch's commits, and `green_sha` the last commit on which it passed
+    before, "" if that is not known.
     """
 
     gitlab_url: str
@@ -38,6 +59,18 @@ class Subject:
     pipeline_web_url: str = ""
     title: str = ""
     author: str = ""
+    branch: str = ""
+    green_sha: str = ""
+
+    @property
+    def name(self) -> str:
+        """What people call it: `group/project!12`, or `group/project@main` for a branch."""
+        return f"{self.project}@{self.branch}" if self.branch else f"{self.project}!{self.mr_iid}"
+
+    def make_key(self, session_id: str) -> SessionKey:
+        """Make the key of a session about it."""
+        branch = name_branch(self.branch) if self.branch else ""
+        return SessionKey(self.project_id, self.mr_iid, session_id, branch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +121,15 @@ class CallCost:
     reasoning: str = ""
 
 
-RULE, KNOWN = "rule", "known"
-"""Values of `Context.found_by`: the finding was made without a model."""
+RULE, KNOWN, INCIDENT, TRAIN = "rule", "known", "incident", "train"
+"""Values of `Context.found_by`: the finding was made without a model. INCIDENT: what failed, fails
+on the target branch too, and all that is known of that is the branch's. TRAIN: another car of the
+merge train has broken it."""
+
+OF_OTHERS = frozenset({INCIDENT, TRAIN})
+"""Those that say nothing of the merge request itself."""
+
+WITHOUT_MODEL = frozenset({RULE, KNOWN, *OF_OTHERS})
 
 ASKED = "asked"
 """Value of `Context.found_by`: a model investigates what the host had answered without one."""
@@ -127,8 +167,8 @@ class Context:
     prompt stays valid. `turn_start` is the index of this turn's first message. `answered_notes` are
     the ids of the reply notes that were answered. `gave_way` is the model that did not answer in
     this turn, if another took over. `calls` are all model calls of the session, in order. `survey`
-    is what the host found out before the model was asked. `found_by` is "rule" or "known" while no
-    model has investigated the failure, "asked" in the later turn in which one does, else "".
+    is what the host found out before the model was asked. `found_by` is one of WITHOUT_MODEL
+    while no model has investigated the failure, "asked" in the later turn in which one does, or "".
     `losses` are lines that say what could not be restored of the stored session in this turn.
     `handed_over` says that another worker goes on with the run, and that none of the open calls
     had begun. `redactions` counts the secrets that were removed from what this turn has read.
@@ -259,26 +299,25 @@ def _has_calls(message: Message) -> bool:
 
 
 def make_session_id(
-    gitlab_url: str, project_id: int, mr_iid: int, pipeline_id: int, workflow: str, salt: str = ""
+    gitlab_url: str,
+    project_id: int,
+    mr_iid: int,
+    pipeline_id: int,
+    workflow: str,
+    salt: str = "",
+    branch: str = "",
 ) -> str:
     """An id that is the same for every delivery of a pipeline's failure, for one workflow.
 
     `salt` is what nobody else knows, so that an id cannot be computed from numbers that everybody
-    reads; it also gives sessions of another kind, such as dry runs, an id of their own.
+    reads; it also gives sessions of another kind, such as dry runs, an id of their own. `branch`
+    names the branch of a pipeline that is no merge request's.
     """
-    parts = [gitlab_url.rstrip("/"), str(project_id), str(mr_iid), str(pipeline_id), workflow, salt]
+    place = f"branch {branch}" if branch else str(mr_iid)
+    parts = [gitlab_url.rstrip("/"), str(project_id), place, str(pipeline_id), workflow, salt]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
 
 
 def make_id_salt(store_key: str) -> str:
     """Make the secret part of the salt of session ids from the store's own key."""
     return hmac.digest(store_key.encode(), b"sandpiper session ids", "sha256").hex()
-
-
-@dataclass(frozen=True, slots=True)
-class SessionKey:
-    """The place of a session in the store."""
-
-    project_id: int
-    mr_iid: int
-    session_id: str

@@ -169,12 +169,12 @@ def load_context_of(key: SessionKey, data: bytes) -> Context:
     """
     context = load_context(data)
     subject = context.subject
-    named = (subject.project_id, subject.mr_iid, context.session_id)
-    if named != (key.project_id, key.mr_iid, key.session_id):
+    named = subject.make_key(context.session_id)
+    if named != key:
         raise HistoryError(
-            f"it names session {context.session_id!r:.40} of {subject.project_id!r:.20}!"
-            f"{subject.mr_iid!r:.20}, and lay under session {key.session_id} of "
-            f"{key.project_id}!{key.mr_iid}"
+            f"it names session {named.session_id!r:.40} of {named.project_id!r:.20}, "
+            f"{named.place!r:.80}, and lay under session {key.session_id} of {key.project_id}, "
+            f"{key.place}"
         )
     return context
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.conversation.context import Context
+from worker.conversation.context import Context, Subject
 from worker.conversation.messages import Assistant, ToolCall, User
 from worker.safety.untrusted import one_line, parse_json
 from worker.verdict.facts import CommitRange
@@ -49,18 +49,20 @@ class PlannedFile:
 
 
 def list_planned_files(
-    survey: Survey | None, allows: Callable[[str], bool]
+    survey: Survey | None, allows: Callable[[str], bool], subject: Subject | None = None
 ) -> tuple[PlannedFile, ...]:
     """List the files that an investigation of the survey's groups always needs.
 
-    `allows` says whether the workflow has a tool. A survey without groups needs no files.
+    `allows` says whether the workflow has a tool. A survey without groups needs no files. The
+    `subject` matters if it is a branch, which has no diff of a merge request.
     """
     if survey is None or not survey.groups or not allows(FETCH):
         return ()
-    return tuple(each for each in _list_files(survey) if allows(each.source))
+    branch = subject if subject and subject.branch else None
+    return tuple(each for each in _list_files(survey, branch) if allows(each.source))
 
 
-def _list_files(survey: Survey) -> Iterator[PlannedFile]:
+def _list_files(survey: Survey, branch: Subject | None) -> Iterator[PlannedFile]:
     firsts = [group.jobs[0] for group in survey.groups if group.jobs]
     readable = [job for job in firsts if job.job_id and job.read and not job.external]
     for job in readable[:MOST_LOGS]:
@@ -73,9 +75,15 @@ def _list_files(survey: Survey) -> Iterator[PlannedFile]:
         about = f"the log of job {number}, which failed in the same way on the target branch"
         path = f"{DATA}/target-{number}.log"
         yield PlannedFile("gitlab_get_job_log", path, about, {"job_id": number})
-    yield PlannedFile("gitlab_get_mr_diff", DIFF_FILE, "the merge request's diff")
+    landed = CommitRange(branch.green_sha, branch.sha, branch.branch) if branch else None
+    if landed is None:
+        yield PlannedFile("gitlab_get_mr_diff", DIFF_FILE, "the merge request's diff")
+    elif landed.old:
+        about = "all that landed after the last green commit"
+        arguments = {"old": landed.old, "new": landed.new}
+        yield PlannedFile("gitlab_compare", DIFF_FILE, about, arguments)
     yield PlannedFile("gitlab_list_pipeline_jobs", JOBS_FILE, "the pipeline's jobs")
-    ranges = dict.fromkeys(each for ruling in rulings for each in ruling.ranges)
+    ranges = dict.fromkeys(each for ruling in rulings for each in ruling.ranges if each != landed)
     yield from map(_plan_comparison, list(ranges)[:MOST_RANGES])
 
 

@@ -67,16 +67,17 @@ def _measure_longest_run(text: str) -> int:
 # ------------------------------------------------------------------------------------- the marker
 
 MARKER = re.compile(
-    r"<!-- sandpiper:session=([0-9a-f]{20}) (turn|suggestion|command)=(\d{1,6}) -->"
+    r"<!-- sandpiper:session=([0-9a-f]{20}) (turn|suggestion|command|incident)=(\d{1,6}) -->"
 )
 
 
 class Kind(StrEnum):
-    """The kind of a note of ours; its value is part of the marker."""
+    """The kind of a note of ours, or of an issue; its value is part of the marker."""
 
     TURN = "turn"
     SUGGESTION = "suggestion"
     COMMAND = "command"
+    INCIDENT = "incident"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,8 @@ class Marker:
     """Which session a note belongs to, and which of the session's notes it is.
 
     `number` is the turn's (from 0), or that of the suggestion on the diff (from 1). The plain
-    answer to a command has a session id of its own and the number 0. A marker is trusted only in a
-    note by the bot's own user.
+    answer to a command has a session id of its own and the number 0, and so has the issue of an
+    incident. A marker is trusted only in a note or an issue by the bot's own user.
     """
 
     session_id: str

@@ -69,7 +69,7 @@ def make_first_context(
 def _write_first_message(name: str, subject: Subject, deps: Deps) -> User:
     event = {
         "project": subject.project,
-        "iid": subject.mr_iid,
+        **({"branch": subject.branch} if subject.branch else {"iid": subject.mr_iid}),
         "sha": subject.sha,
         "pipeline_id": subject.pipeline_id,
         "session_id": name,
@@ -80,6 +80,8 @@ def _write_first_message(name: str, subject: Subject, deps: Deps) -> User:
 def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | Skipped:
     """Begin an unreadable session anew, in the place of turn `latest`, with what GitLab says now;
     Skipped if there is nothing to begin with."""
+    if key.branch:
+        return Skipped(f"session {key.session_id} of a branch cannot be read any more")
     subject = deps.gitlab.pipelines.find_named_subject(str(key.project_id), key.mr_iid, None)
     if isinstance(subject, str):
         return Skipped(subject)
@@ -114,8 +116,9 @@ def read_unfinished_analysis(key: SessionKey, subject: Subject, deps: Deps) -> C
 
 
 def _is_about(unfinished: Context, subject: Subject, key: SessionKey) -> bool:
-    """Whether a checkpoint is about the same merge request and pipeline; if not, it is damaged."""
-    read = attrgetter("project_id", "mr_iid", "pipeline_project_id", "pipeline_id")
+    """Whether a checkpoint is about the same merge request or branch, and pipeline; if not, it is
+    damaged."""
+    read = attrgetter("project_id", "mr_iid", "branch", "pipeline_project_id", "pipeline_id")
     same: bool = read(unfinished.subject) == read(subject)
     if not same:
         log.error("session %s: checkpoint dropped: it is about another pipeline", key.session_id)

@@ -18,6 +18,7 @@ from worker.conversation.context import Context, SessionKey, Status, Subject
 from worker.conversation.context_json import HistoryError
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.gitlab.ports import OwnNote
+from worker.incidents.sentences import find_block, replace_block
 from worker.safety.markdown import Kind, Marker
 from worker.turns import memory, stored_turns
 from worker.turns.parts import Deps, NotesMarked, Turn
@@ -48,6 +49,10 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
     if context.has_failed:
         return
     try:
+        place = context.subject.project_id, context.subject.mr_iid
+        sessions = {key.session_id for key in deps.storage.sessions.list_sessions(*place)}
+        if sessions <= {context.session_id}:
+            return
         own = list(deps.gitlab.notes.list_own_notes(context.subject))
         found = [
             each
@@ -91,7 +96,7 @@ def _list_older_notes(own: Sequence[OwnNote], subject: Subject, deps: Deps) -> I
     """Yield the newest committed analyses whose notes have not been folded yet."""
     first = (note for note in own if note.marker.turn == 0 and not older_note.is_marked(note.body))
     for note in islice(first, MOST):
-        key = SessionKey(subject.project_id, subject.mr_iid, note.marker.session_id)
+        key = subject.make_key(note.marker.session_id)
         context = _read_context(key, deps)
         # What was posted in an existing internal thread is not folded.
         is_in_thread = context and context.note and context.note.discussion_id
@@ -204,6 +209,7 @@ def _replace_note(turn: Turn, found: Finding, body: str, deps: Deps) -> None:
         log.info("session %s: its first note has more readers and stays", key.session_id)
         return
     combined = replace_first(body, marker, first, posted.url)
+    combined = replace_block(combined, find_block(note.body))
     finished = finish_body(combined, turn.terms.hosts, deps.runtime.redact)
     if finished.kept_back:
         log.warning("session %s: its first note stays as it is", key.session_id)

@@ -106,7 +106,7 @@ def _prepare_loop(
     checkpoints.context = replace(checkpoints.context, model=model.name, gave_way="")
     context = checkpoints.context
     if has_plan(context):  # the model was told that these files are there
-        announced = list_planned_files(context.survey, terms.workflow.allows)
+        announced = list_planned_files(context.survey, terms.workflow.allows, context.subject)
         workspace.save_documents(announced, toolbox)
     if checkpoints.is_continued:
         checkpoints.resume(toolbox.is_repeatable)

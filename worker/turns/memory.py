@@ -8,7 +8,15 @@ from functools import partial
 from itertools import islice
 
 from worker.answer import suggestions
-from worker.conversation.context import KNOWN, RULE, Context, SessionKey, Status
+from worker.conversation.context import (
+    KNOWN,
+    OF_OTHERS,
+    RULE,
+    WITHOUT_MODEL,
+    Context,
+    SessionKey,
+    Status,
+)
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.sessions.projects import MemoryPart
 from worker.turns import stored_turns
@@ -60,7 +68,7 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
     survey, outcome = context.survey, context.outcome
     if survey is None or outcome is None or outcome.status is not Status.DONE:
         return
-    if context.found_by == RULE:
+    if context.found_by in (RULE, *OF_OTHERS):
         return
     subject, now = context.subject, deps.runtime.clock.now()
     try:
@@ -109,7 +117,7 @@ def record_end(context: Context, became: str, pipeline_id: int, deps: Deps) -> N
     `became` is a key of `known.RESOLUTIONS`; another one changes nothing. Raises nothing; doing it
     twice changes nothing.
     """
-    if context.survey is None or context.found_by == RULE:
+    if context.survey is None or context.found_by in (RULE, *OF_OTHERS):
         return
     where = context.subject
     try:
@@ -221,7 +229,7 @@ def write_fact(context: Context, finding: Finding, deps: Deps) -> str:
     outcome = context.outcome
     if outcome is None or outcome.status is not Status.DONE or context.survey is None:
         return ""
-    if context.found_by in (RULE, KNOWN):
+    if context.found_by in WITHOUT_MODEL:
         return ""
     return project_memory.write_fact(finding, context.survey, deps.runtime.redact)
 

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import replace
 
-from worker.conversation.context import SessionKey
+from worker.conversation.context import OF_OTHERS, SessionKey
 from worker.conversation.events import VerdictJudged, Watcher
 from worker.errors import StoreError
 from worker.sessions import recent
@@ -80,6 +80,8 @@ def update_judgement(
     try:
         context = read_turn(store, key, turn)
         if context is None or not context.verdict or newest_verdict == context.verdict:
+            return
+        if context.found_by in OF_OTHERS:  # what the branch said is judged where the branch is
             return
         feedback = aftermath.load_feedback(store.read_feedback(key, turn))
         after = find_aftermath(store, key, turn, context.look)

@@ -14,16 +14,18 @@ from worker.conversation.model import Helper, HelperAnswer, Model
 from worker.conversation.questions import Route
 from worker.conversation.tiers import TierModel
 from worker.errors import ConfigError, SandpiperError
-from worker.gitlab.ports import BotAccount, NoteWriter, Reactions
+from worker.gitlab.ports import BotAccount, IncidentWriter, IssueText, NoteWriter, Reactions
 from worker.gitlab.read.gitlab_reader import GitLabReader
+from worker.incidents.record import RequestRecord
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.safety.markdown import Marker
+from worker.sessions.incidents import IncidentStore
 from worker.sessions.projects import KnownFailures, MemoryPart
 from worker.sessions.recent import RecentTurns
 from worker.sessions.store import SessionStore
 from worker.settings.playbook import Playbook, Workflow
-from worker.settings.runs import Gate, KnownSettings, NoteSettings, PlanBy
+from worker.settings.runs import Gate, IncidentSettings, KnownSettings, NoteSettings, PlanBy
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import DayBudget
 from worker.verdict.finding import Captures
@@ -33,6 +35,12 @@ from worker.verdict.jobs import Survey
 def _refuse_model(wanted: TierModel) -> Model:
     """Raise ConfigError instead of making a model."""
     raise ConfigError(f"{wanted.model} is not configured here")
+
+
+Explain = Callable[[str, Callable[[GitLabReader, bool], RequestRecord]], frozenset[tuple[str, str]]]
+"""Returns which errors of a merge request's jobs (full name, key) incidents of its target branch
+explain. It is given the branch, and what reads all that incidents have to know of the failure, with
+True also which jobs may be run again."""
 
 
 class NoKnownFailures:
@@ -64,6 +72,18 @@ class NoKnownFailures:
         """Do nothing."""
 
 
+class NothingWritten:
+    """See IncidentWriter. No job is run again, and no issue is made: for dry runs."""
+
+    def retry_job(self, project_id: int, job_id: int) -> int | str:
+        """Return that this is a dry run."""
+        return "a dry run runs no job again"
+
+    def put_issue(self, project_id: int, issue: IssueText, iid: int = 0) -> int:
+        """Return `iid`."""
+        return iid
+
+
 class Toolset(Protocol):
     """The tools and sources of one workflow, bound to one subject."""
 
@@ -93,11 +113,11 @@ class Toolset(Protocol):
         """
         ...
 
-    def survey_failures(self, shown: int = 0) -> Survey:
+    def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
         """Return the failing jobs by cause, read before the model is asked. Raises nothing.
 
         `shown` is how many bytes of logs, and of the diff, the model is to be shown at once; 0 for
-        the excerpts alone.
+        the excerpts alone. If `explain` explains every error, nothing else is read.
         """
         ...
 
@@ -118,8 +138,8 @@ class Toolset(Protocol):
 class GitLab:
     """GitLab as the host itself reads and writes it. `url` is its base.
 
-    The first three hold the read token, the next three the write token. `hosts` are the places that
-    a note may link to besides its project.
+    The first three hold the read token, the next three and `incident_writer` the write token.
+    `hosts` are the places that a note may link to besides its project.
     """
 
     pipelines: GitLabReader
@@ -130,6 +150,7 @@ class GitLab:
     reactions: Reactions
     url: str
     hosts: frozenset[str]
+    incident_writer: IncidentWriter = field(default_factory=NothingWritten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +191,16 @@ class Runtime:
 class Storage:
     """What outlives a worker.
 
-    `known_failures` is NoKnownFailures if nothing may be stored for other sessions. `recent` lists
-    turns for the operators; `budget` limits what projects may cost in a day.
+    `known_failures` is NoKnownFailures, and `incidents` is read-only, if nothing may be stored for
+    other sessions. `recent` lists turns for the operators; `budget` limits what projects may cost
+    in a day.
     """
 
     sessions: SessionStore
     known_failures: KnownFailures
     recent: RecentTurns
     budget: DayBudget
+    incidents: IncidentStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +226,7 @@ class Options:
 
     note: NoteSettings = field(default_factory=NoteSettings)
     known_settings: KnownSettings = field(default_factory=KnownSettings)
+    incident_settings: IncidentSettings = field(default_factory=IncidentSettings)
     turns_per_day: int = 20
     project_concurrency: int = 0
     debounce: float = 0.0
@@ -243,6 +267,9 @@ class Attempt:
     """Why the turn is only reported and not worked on: its runs died, or somebody has ended it."""
     may_postpone: bool = False
     """Whether it may wait for an unavailable model."""
+    may_pay: bool = True
+    """Whether an analysis of a branch may begin now: a project has one at a time. Where it may not,
+    `Busy` ends the run, which is tried again within seconds."""
     reply_route: ReplyRoute = ReplyRoute()
     """What a reply needs."""
     is_last_look: bool = True

@@ -11,13 +11,24 @@ from worker.answer.finish import find_kept_back
 from worker.answer.note import note
 from worker.answer.note.layout import Layout
 from worker.answer.note.note import Footer, write_known_failure, write_small_print
+from worker.answer.note.note_parts import render_template
 from worker.answer.note.older_note import put_above, take_text, write_run_again
 from worker.answer.parse import advises_retry, find_unavailable, is_finding, parse_finding
 from worker.answer.proof import prove_reply, require_evidence
 from worker.conversation.answer_text import split_lead
-from worker.conversation.context import ASKED, KNOWN, NO_OUTCOME, RULE, Context, Outcome, Status
+from worker.conversation.context import (
+    ASKED,
+    KNOWN,
+    NO_OUTCOME,
+    OF_OTHERS,
+    WITHOUT_MODEL,
+    Context,
+    Outcome,
+    Status,
+)
 from worker.conversation.digest import write_digest
 from worker.logs.line_kinds import tells_of_host
+from worker.safety.markdown import Marker
 from worker.safety.redacted_values import redact_values
 from worker.safety.untrusted import visible
 from worker.turns.parts import Deps, Terms, Toolset, Turn
@@ -48,7 +59,7 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> Finding | No
         toolset.captures,
         (survey and survey.changed_paths) or (),
     )
-    by_host = context.found_by in (RULE, KNOWN)
+    by_host = context.found_by in WITHOUT_MODEL
     if not by_host:  # a quote is needed, unless a rule is certain
         ruled = [
             group.rule_match.verdict if group.rule_match and group.rule_match.certain else ""
@@ -137,6 +148,10 @@ def write_bodies(
         return put_above(failure, _write_run_again(context)), ""
     if found is None:
         return _write_answer(turn, outcome, outcome.text, footer, toolset, deps), ""
+    if footer.found_by in OF_OTHERS and context.survey:
+        body = _write_branch_lines(turn.marker, context.survey.branch_lines, footer)
+        body = put_above(body, _write_run_again(context))
+        return body, body
     if footer.found_by == KNOWN and context.survey:
         body = write_known_failure(turn.marker, found, context.survey.groups, footer, hosts)
         body = put_above(body, _write_run_again(context))
@@ -153,6 +168,13 @@ def write_bodies(
     done = Outcome(Status.DONE, lead)
     answer = _write_answer(turn, done, lead, None, toolset, deps)
     return put_above(body, take_text(answer)), body
+
+
+def _write_branch_lines(marker: Marker, lines: str, footer: Footer) -> str:
+    """Return the note of which the target branch explains everything: harmless lines on that."""
+    small = write_small_print(footer, 0)
+    values = {"stopped": "", "text": lines, "rest": "", "small": small}
+    return render_template("answer", marker=marker.text(), **values)
 
 
 def _write_run_again(context: Context) -> str:

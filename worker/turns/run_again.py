@@ -26,6 +26,7 @@ from worker.errors import Busy, ForgeError
 from worker.gitlab.ports import OwnNote
 from worker.safety.markdown import Marker
 from worker.turns import contexts, session, stored_turns, tiers, triage
+from worker.turns.incident_notes import BranchExplainer
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Skipped, Turn
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 from worker.verdict.aftermath import Aftermath, dump_aftermath
@@ -288,7 +289,8 @@ def _compare_failure(
     key, stored, subject = turn.key, turn.context, failure.subject
     toolset = deps.runtime.toolset(subject, turn.terms.workflow)
     about = replace(stored, subject=subject)
-    survey = triage.make_survey(about, toolset, turn.terms, deps)
+    explainer = BranchExplainer(about, deps, settles=turn.is_unasked)
+    survey = triage.make_survey(about, toolset, turn.terms, deps, 0, explainer)
     is_same_pipeline = subject.pipeline_id == stored.subject.pipeline_id
     before = None if stored_turns.is_unexplained(key, stored, deps, stored.look) else stored.survey
     difference = compare_failures(before, survey, same_pipeline=is_same_pipeline)

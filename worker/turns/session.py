@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from worker.conversation import context_json
 from worker.conversation.absorb import charge_helper
-from worker.conversation.context import NO_OUTCOME, Context, NoteRef, SessionKey, Subject
+from worker.conversation.context import NO_OUTCOME, OF_OTHERS, Context, NoteRef, SessionKey, Subject
 from worker.conversation.events import Asking, Event, TurnEnded
 from worker.conversation.triggers import Replied, trigger_id
 from worker.errors import Busy, ForgeError, LeaseLost, StoreError, TurnTaken
@@ -16,7 +16,15 @@ from worker.log import bind_log_fields
 from worker.queue.leases import Lease
 from worker.sessions import recent
 from worker.settings.playbook import Workflow
-from worker.turns import contexts, earlier_notes, memory, outcomes, stored_turns, tiers
+from worker.turns import (
+    contexts,
+    earlier_notes,
+    incident_notes,
+    memory,
+    outcomes,
+    stored_turns,
+    tiers,
+)
 from worker.turns.parts import Attempt, Deps, Ended, Finished, Skipped, Stopped, Turn
 from worker.turns.stored_turns import check_address, is_internal, make_key
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
@@ -182,6 +190,7 @@ def complete_analysis(key: SessionKey, deps: Deps) -> None:
         log.info("session %s: nothing is done again: %s", key.session_id, error)
         return
     earlier_notes.fold_older_notes(context, deps)
+    incident_notes.tell_again(context, deps)
     memory.update_memory(key, deps)
 
 
@@ -306,7 +315,8 @@ def commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Attempt) -> Fin
         raise LeaseLost(str(error)) from error
     list_turn(turn.key, context, deps)
     note = context.note or NoteRef(0)
-    if note.note_id:
+    # What is posted at once is not waited for; the sweep removes what copies it may have.
+    if note.note_id and not (number == 0 and context.found_by in OF_OTHERS):
         # A POST that GitLab carried out late has left copies. What comes later still, or cannot be
         # removed now, is the sweep's.
         try:
@@ -315,6 +325,7 @@ def commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Attempt) -> Fin
             log.warning("session %s: copies of its note: %s", context.session_id, error)
     if number == 0:
         earlier_notes.fold_older_notes(context, deps)
+    incident_notes.tell_again(context, deps)
     if context.verdict and not context.dry_run:  # nobody can confirm a verdict in a terminal
         for earlier in range(context.look, number):
             outcomes.update_judgement(

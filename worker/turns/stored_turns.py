@@ -236,10 +236,8 @@ def make_key(
     kind = deps.options.salt + ("internal" if internal else "")
     numbers = (subject.project_id, subject.mr_iid, subject.pipeline_id)
     old, new = (
-        SessionKey(
-            subject.project_id,
-            subject.mr_iid,
-            make_session_id(place, *numbers, workflow.name, salt + kind),
+        subject.make_key(
+            make_session_id(place, *numbers, workflow.name, salt + kind, subject.branch)
         )
         for salt in ("", deps.options.id_salt)
     )

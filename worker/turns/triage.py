@@ -6,13 +6,13 @@ it, no model is asked and no sandbox is started.
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sandbox.base import Sandbox
 from worker.conversation import prompts
 from worker.conversation.absorb import charge_helper
-from worker.conversation.context import KNOWN, RULE, Context, Outcome, Status
+from worker.conversation.context import INCIDENT, KNOWN, RULE, TRAIN, Context, Outcome, Status
 from worker.conversation.messages import Assistant, User
 from worker.conversation.plan import (
     EXEC,
@@ -27,6 +27,7 @@ from worker.conversation.plan import (
 from worker.errors import StoreError
 from worker.safety.untrusted import remove_foreign_hosts
 from worker.settings.runs import PlanBy
+from worker.turns.incident_notes import BranchExplainer
 from worker.turns.memory import MOST_KEPT, find_leads, read_hit, tell_memory
 from worker.turns.parts import Deps, Terms, Toolset
 from worker.verdict import known
@@ -40,20 +41,33 @@ _SHOWN = 4096
 """Bytes of logs, and of a long diff, that the first message shows if there is a plan."""
 
 
-def add_survey(context: Context, toolset: Toolset, terms: Terms, deps: Deps) -> Context:
-    """Return `context` with the survey in its first message, unless it has begun or has one."""
+def add_survey(
+    context: Context,
+    toolset: Toolset,
+    terms: Terms,
+    deps: Deps,
+    *,
+    settles: bool = False,
+    begin_rest: Callable[[], None] = lambda: None,
+) -> Context:
+    """Return `context` with the survey in its first message, unless it has begun or has one.
+
+    If it `settles`, as nobody has asked, what incidents of the target branch explain is not looked
+    into. `begin_rest` is called as soon as it is known that they do not explain everything.
+    """
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
     shown = 0
     if (terms.workflow.plan or deps.runtime.plan) is not PlanBy.OFF:
         shown = EXCERPT if terms.workflow.compact else _SHOWN
-    survey = make_survey(context, toolset, terms, deps, shown)
+    explainer = BranchExplainer(context, deps, settles, begin_rest)
+    survey = make_survey(context, toolset, terms, deps, shown, explainer)
     first = context.messages[0]
     parts = (
         tell_time(deps.runtime.clock.now()),
         tell_survey(survey, MOST_TOLD + shown),
         tell_leads(survey),
-        tell_diff(survey),
+        tell_diff(survey, of_branch=bool(context.subject.branch)),
         tell_memory(context, terms, deps),
     )
     text = "\n\n".join(filter(None, parts))
@@ -63,11 +77,18 @@ def add_survey(context: Context, toolset: Toolset, terms: Terms, deps: Deps) -> 
 
 
 def make_survey(
-    context: Context, toolset: Toolset, terms: Terms, deps: Deps, shown: int = 0
+    context: Context,
+    toolset: Toolset,
+    terms: Terms,
+    deps: Deps,
+    shown: int,
+    explainer: BranchExplainer,
 ) -> Survey:
     """Return what failed, and what is known of it, as far as the store answers. `shown` is as in
     `Toolset.survey_failures`."""
-    survey = toolset.survey_failures(shown)
+    survey = explainer.add_to(toolset.survey_failures(shown, explainer.explain))
+    if survey.is_explained:
+        return survey
     hits: dict[str, Hit] = {}
     try:
         for key in known.list_keys(survey.groups)[:MOST_KEPT]:
@@ -103,6 +124,8 @@ def answer_without_model(context: Context, deps: Deps, *, by_known: bool) -> Con
     is_begun = not context.is_look or len(context.messages) != context.turn_start + 1
     if survey is None or is_begun or not survey.groups:
         return None
+    if survey.is_explained:
+        return _conclude_by_branch(context, survey)
     if rulings := _list_rulings(survey):
         rules = ", ".join(dict.fromkeys(ruled.rule for ruled in rulings))
         quotes = [
@@ -132,6 +155,31 @@ def answer_without_model(context: Context, deps: Deps, *, by_known: bool) -> Con
     return None
 
 
+_EXPLAINED_BY = {
+    INCIDENT: "the target branch, which fails in the same way",
+    TRAIN: "another merge request in front of it in the merge train, which fails in the same way",
+}
+
+
+def _conclude_by_branch(context: Context, survey: Survey) -> Context:
+    """Return `context` with an answer that says what the note does. What another car of a merge
+    train has broken counts as the target branch's, which it would have been part of."""
+    *facts, to_do = survey.branch_lines.split("\n\n")
+    found_by = INCIDENT if survey.incidents else TRAIN
+    return _end(
+        context,
+        found_by,
+        {
+            "Verdict": Verdict.TARGET,
+            "Failed": "; ".join(group.job_names for group in survey.groups),
+            "Cause": " ".join(facts),
+            "What to do": to_do.partition(":** ")[2],
+            "Details": f"Explained by {_EXPLAINED_BY[found_by]}; no model was asked and nothing "
+            "was looked into.",
+        },
+    )
+
+
 def _list_rulings(survey: Survey) -> tuple[RuleMatch, ...]:
     """Return the rules' results for all groups, if they are certain of each, else nothing."""
     sure = tuple(
@@ -154,11 +202,7 @@ def _conclude(
     evidence: str = "",
     details: str,
 ) -> Context:
-    """Return `context` with an answer in the workflow's form, which is parsed like a model's, and
-    read by a model that resumes the session.
-
-    A `#` at the start of a text is escaped, so that no job's name counts as a heading.
-    """
+    """Return `context` with an answer about each of the groups."""
     parts = {
         "Verdict": verdict,
         "Failed": "; ".join(group.job_names for group, _ in found),
@@ -167,6 +211,15 @@ def _conclude(
         "What to do": _list_groups([(group, each.to_do) for group, each in found]),
         "Details": details,
     }
+    return _end(context, found_by, parts)
+
+
+def _end(context: Context, found_by: str, parts: Mapping[str, str]) -> Context:
+    """Return `context` with an answer in the workflow's form, which is parsed like a model's, and
+    read by a model that resumes the session.
+
+    A `#` at the start of a text is escaped, so that no job's name counts as a heading.
+    """
     sections = {title: re.sub(r"^#", r"\\#", text) for title, text in parts.items() if text}
     text = "\n\n".join(f"## {title}\n{text}" for title, text in sections.items()) + "\n"
     answered = context.add(Assistant(text))
@@ -207,7 +260,7 @@ def complete_first_message(
     by, helper = workflow.plan or deps.runtime.plan, deps.runtime.helper
     if by is PlanBy.OFF or survey is None:
         return context
-    files = list_planned_files(survey, workflow.allows)
+    files = list_planned_files(survey, workflow.allows, context.subject)
     if not files:
         return context
     steps: Sequence[str] = ()

@@ -1,19 +1,21 @@
 """One turn of a session: the placeholder, the sandbox, the loop, the note, the files."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from worker.answer.finish import finish_body
 from worker.answer.note import note
 from worker.answer.note.older_note import fold_earlier
 from worker.conversation.absorb import close_calls
-from worker.conversation.context import ASKED, Context, NoteRef, Outcome, Status
+from worker.conversation.context import ASKED, OF_OTHERS, Context, NoteRef, Outcome, Status
 from worker.conversation.events import Milestone, NotePlaced, Stage
 from worker.conversation.limits import count_cost
-from worker.errors import ForgeError
+from worker.errors import ForgeError, StoreError
+from worker.incidents.sentences import replace_block
 from worker.safety import redacted_values
 from worker.safety.markdown import Marker
-from worker.turns import earlier_notes, report, triage
+from worker.turns import earlier_notes, incident_notes, report, train_notes, triage
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
 from worker.turns.memory import write_fact
 from worker.turns.parts import Attempt, Deps, Toolset, Turn
@@ -45,13 +47,14 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
     Raises ForgeError and StoreError: without a note or a store, there is no place for the result.
     """
     started = deps.runtime.clock.monotonic()
-    context = _post_placeholder(turn, deps, run)
-    toolset = open_toolset(turn.key, context, turn.terms, deps)
+    toolset = open_toolset(turn.key, turn.context, turn.terms, deps)
     if run.give_up_reason:
+        context = _post_placeholder(turn, deps, run)
         remove_sandbox(turn.key.session_id, deps)
         context = close_calls(end_context(context, run.give_up_reason), run.give_up_reason)
     else:
-        context = _run_triage(replace(turn, context=context), toolset, deps, run)
+        context = _begin_turn(turn, toolset, deps, run)
+        deps.gitlab.pipelines.forget_answers()
         if not context.outcome and (reason := _explain_used_up(context, deps)):
             context = end_context(context, reason)
     trials: Trials = {}
@@ -79,10 +82,14 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
         deps,
         give_up_reason=run.give_up_reason,
     )
+    if context.is_look and context.survey and context.found_by not in OF_OTHERS:
+        bodies = replace_block(bodies, context.survey.branch_lines)
+        bodies = train_notes.replace_retry(bodies) if context.survey.is_train else bodies
     bodies = fold_earlier(bodies, context.earlier_note)
     body = finish_body(bodies, turn.terms.hosts, deps.runtime.redact).body
     turn.lease.confirm_held()
     context = _publish_result(replace(context, note_text=body), body, deps, run)
+    incident_notes.record_told(context, deps)
     if found and not context.is_look:
         context = replace(context, found_by=ASKED)
         earlier_notes.revise_first_note(replace(turn, context=context), found, of_finding, deps)
@@ -96,15 +103,16 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
 def explain_unaffordable(turn: Turn, deps: Deps) -> str:
     """Return why a turn that nobody has asked for is not taken, or "".
 
-    It is not taken if the day's budget is used up, the merge request was told so today, and neither
-    rules nor known failures can answer without a model. Raises StoreError.
+    It is not taken if the day's budget is used up, the merge request was told so today (a branch
+    is not told), and neither rules nor known failures can answer without a model. Raises
+    StoreError.
     """
     context, subject = turn.context, turn.context.subject
-    reason = _explain_used_up(context, deps)
-    if not reason or not deps.storage.budget.was_told(subject.project_id, subject.mr_iid):
+    reason, budget = _explain_used_up(context, deps), deps.storage.budget
+    if not reason or not (subject.branch or budget.was_told(subject.project_id, subject.mr_iid)):
         return ""
     toolset = deps.runtime.toolset(subject, turn.terms.workflow)
-    surveyed = triage.add_survey(context, toolset, turn.terms, deps)
+    surveyed = triage.add_survey(context, toolset, turn.terms, deps, settles=turn.is_unasked)
     return "" if triage.answer_without_model(surveyed, deps, by_known=turn.is_unasked) else reason
 
 
@@ -125,11 +133,54 @@ def _record_cost(context: Context, deps: Deps) -> None:
     deps.storage.budget.add_cost(project, context.session_id, context.turn, cost)
 
 
-def _run_triage(turn: Turn, toolset: Toolset, deps: Deps, run: Attempt) -> Context:
+def _begin_turn(turn: Turn, toolset: Toolset, deps: Deps, run: Attempt) -> Context:
+    """Return the surveyed context with its note, with an outcome if the survey is enough.
+
+    If the target branch may explain all of a failure, its note is posted at once as it stays, and
+    no placeholder comes first: what is to be posted is stored before.
+    """
+    if not _may_be_explained(turn, deps):
+        context = _post_placeholder(turn, deps, run)
+        return _run_triage(replace(turn, context=context), toolset, deps, run)
+    placed: list[NoteRef | None] = []
+
+    def post_placeholder() -> None:
+        placed.append(_post_placeholder(turn, deps, run).note)
+
+    context = _run_triage(turn, toolset, deps, run, post_placeholder)
+    if placed:
+        return replace(context, note=placed[0])
+    if context.found_by in OF_OTHERS and context.outcome:
+        return context
+    return _post_placeholder(replace(turn, context=context), deps, run)
+
+
+def _may_be_explained(turn: Turn, deps: Deps) -> bool:
+    context = turn.context
+    if not turn.is_unasked or context.turn or (context.note and context.note.note_id):
+        return False
+    try:
+        if context.survey:
+            return context.survey.is_explained
+        return incident_notes.may_be_explained(context.subject.project_id, deps)
+    except StoreError as error:
+        log.warning("session %s: incidents not read: %s", context.session_id, error)
+        return False
+
+
+def _run_triage(
+    turn: Turn,
+    toolset: Toolset,
+    deps: Deps,
+    run: Attempt,
+    begin_rest: Callable[[], None] = lambda: None,
+) -> Context:
     """Return the context with the host's survey; with an outcome if that is enough."""
     context = turn.context
     try:
-        context = triage.add_survey(context, toolset, turn.terms, deps)
+        context = triage.add_survey(
+            context, toolset, turn.terms, deps, settles=turn.is_unasked, begin_rest=begin_rest
+        )
     except Exception:  # the survey only saves work: no error of it may end the analysis
         log.exception("session %s: no survey", turn.key.session_id)
     if context.survey is not turn.context.survey:
@@ -206,6 +257,12 @@ def _publish_result(context: Context, body: str, deps: Deps, run: Attempt) -> Co
 
 def _edit_or_post(context: Context, body: str, deps: Deps) -> NoteRef:
     posted = context.note or NoteRef(0)
+    if not posted.note_id:  # no placeholder: a run that died may have posted it all the same
+        marker = Marker(context.session_id, context.note_turn)
+        found = deps.gitlab.notes.find_note(context.subject, marker, posted.discussion_id)
+        if found is None or (posted.internal and not found.internal):
+            return _post_note(context, body, deps)
+        posted = found
     try:
         deps.gitlab.notes.edit_note(context.subject, posted, body)
     except ForgeError as error:

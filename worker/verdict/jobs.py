@@ -57,6 +57,10 @@ class FailingJob:
     """That command's name."""
     exit_code: int = field(default=0, metadata={UNSTORED: True})
     """Its exit code, 0 if it is not known."""
+    errors: tuple[tuple[str, str], ...] = field(default=(), metadata={UNSTORED: True})
+    """Every decisive error of its log, by key (`JobEnd.errors`)."""
+    started_by: str = field(default="", metadata={UNSTORED: True})
+    """The trigger jobs that have started its pipeline, "" for a job of the pipeline itself."""
     preview: str = field(default="", metadata={UNSTORED: True})
     """Shows the model more of the log than `excerpt` does."""
     has_started: bool = field(default=True, metadata={UNSTORED: True})
@@ -68,9 +72,16 @@ class FailingJob:
     runners: str = field(default="", compare=False, metadata={UNSTORED: True})
     """What GitLab says of those that might."""
 
+    @property
+    def full_name(self) -> str:
+        """Its name after that of the trigger jobs, as GitLab's `JobEnd`s have it."""
+        return f"{self.started_by} > {self.name}" if self.started_by else self.name
+
     def without_log(self) -> "FailingJob":
         """Return the job without what only the rules and the signature need of its log."""
-        return replace(self, end=(), error_text="", command="", exit_code=0, has_started=True)
+        return replace(
+            self, end=(), error_text="", command="", exit_code=0, errors=(), has_started=True
+        )
 
 
 def split_families(jobs: Iterable[FailingJob]) -> list[list[FailingJob]]:
@@ -209,6 +220,16 @@ class Survey:
     """Whether the preview is all of it."""
     leads: tuple[Hit, ...] = ()
     """Known errors that resemble the unexplained ones."""
+    branch: str = ""
+    """The target branch, if it is watched."""
+    is_explained: bool = False
+    """Whether incidents of the target branch explain all that failed: nothing else was read."""
+    branch_lines: str = ""
+    """What the note says of these incidents, as Markdown; "" if none explains anything."""
+    incidents: tuple[str, ...] = ()
+    """Their ids."""
+    is_train: bool = False
+    """Whether it is the pipeline of a merge train, of which GitLab retries nothing."""
 
     @property
     def jobs(self) -> tuple[FailingJob, ...]:
@@ -237,6 +258,11 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
         "changed": None if survey.changed_paths is None else list(survey.changed_paths),
         "whole": survey.whole,
         "others": list(survey.others),
+        "branch": survey.branch,
+        "is_explained": survey.is_explained,
+        "branch_lines": survey.branch_lines,
+        "incidents": list(survey.incidents),
+        "is_train": survey.is_train,
     }
 
 
@@ -250,6 +276,11 @@ def load_survey(fields: Mapping[str, Any]) -> Survey:
         changed_paths=None if changed is None else tuple(map(str, changed[:_MOST_PATHS])),
         whole=bool(fields["whole"]),
         others=tuple(str(each)[: 3 * _LONG] for each in fields.get("others", ())[:_MOST_NAMED]),
+        branch=str(fields.get("branch", ""))[:_LONG],
+        is_explained=bool(fields.get("is_explained", False)),
+        branch_lines=str(fields.get("branch_lines", ""))[: 4 * _LONG],
+        incidents=tuple(map(str, fields.get("incidents", ())[:_MOST_NAMED])),
+        is_train=bool(fields.get("is_train", False)),
     )
 
 

@@ -83,12 +83,14 @@ def tell_leads(survey: Survey) -> str:
     return "\n".join([_LEADS, *leads])
 
 
-def tell_diff(survey: Survey) -> str:
-    """Return the preview of the merge request's diff with its heading, "" if there is none."""
+def tell_diff(survey: Survey, *, of_branch: bool = False) -> str:
+    """Return the preview of the merge request's diff with its heading, "" if there is none; or of
+    what landed on the branch."""
     if not survey.diff_preview:
         return ""
     shown = "all of it" if survey.is_diff_whole else "as far as it fits here"
-    return f"The merge request's diff, {shown}:\n{survey.diff_preview}"
+    whose = "The diff of all that landed" if of_branch else "The merge request's diff"
+    return f"{whose}, {shown}:\n{survey.diff_preview}"
 
 
 def tell_time(now: float) -> str:

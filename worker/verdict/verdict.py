@@ -52,6 +52,19 @@ NAMES = {
 }
 """The same in short, on pages."""
 
+BRANCH_HEADLINES = HEADLINES | {
+    Verdict.CHANGE: "Caused by what landed",
+    Verdict.TARGET: "Red before that landed",
+    Verdict.FLAKY: "Flaky: not caused by what landed",
+    Verdict.INFRASTRUCTURE: "Infrastructure: not caused by what landed",
+    Verdict.UNKNOWN: "Not clear whether what landed is the cause",
+}
+BRANCH_NAMES = NAMES | {
+    Verdict.CHANGE: "Caused by what landed",
+    Verdict.TARGET: "Red before that landed",
+}
+"""The two for the pipeline of a branch: there, what landed after its last pass is the change."""
+
 ADVICE = {
     Verdict.FLAKY: "Retry the job.",
     Verdict.INFRASTRUCTURE: "Retry the job; if it goes on, tell whoever keeps the runners.",

@@ -11,7 +11,7 @@ from worker.conversation.context import Status
 from worker.conversation.messages import User
 from worker.errors import ModelError, SandboxLost
 from worker.jobs.commands import CommandAnswered
-from worker.turns.parts import Finished
+from worker.turns.parts import Explain, Finished
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
 
 LOOKED = says("", call("c1"))
@@ -64,7 +64,7 @@ class _Numbered(MemorySandbox):
 class RuledKit(EchoToolset):
     """A failure that a rule explains."""
 
-    def survey_failures(self, shown: int = 0) -> Survey:
+    def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
         ruled = RuleMatch("disk", "infrastructure", "The disk is full.", "Retry.")
         return Survey(groups=(Group("ab" * 8, "E", (FailingJob(1, "unit"),), rule_match=ruled),))
 

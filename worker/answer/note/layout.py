@@ -40,7 +40,7 @@ from worker.logs.bystanders import Bystander, find_bystander
 from worker.safety.lint import MAX_LINES, count_visible_lines
 from worker.safety.sentences import before_code, split_sentences
 from worker.verdict.finding import Evidence, Finding, HiddenPart, JobArtifact, JobLog, RepoFile
-from worker.verdict.verdict import ADVICE, HEADLINES, Verdict
+from worker.verdict.verdict import ADVICE, BRANCH_HEADLINES, HEADLINES, Verdict
 
 _TO_DO = "What to do"
 _FIELDS = {
@@ -232,7 +232,9 @@ class Layout:
     @property
     def _other_advice(self) -> str:
         """The advice that replaces the model's; "" if the model's stands."""
-        return ADVICE.get(self.finding.verdict, "") if self._is_overruled else ""
+        # It is for the author of a merge request, whom a branch does not have.
+        fits = self._is_overruled and not self.subject.branch
+        return ADVICE.get(self.finding.verdict, "") if fits else ""
 
     def _fill(self, limits: PartLimits, small: str) -> tuple[dict[str, object], Parts]:
         """Return the values of the template but for the marker and the details, and the parts to
@@ -273,7 +275,8 @@ class Layout:
         is_sentence = to_do.rstrip("*_`\"')")[-1:] in _ENDS
         whose = " in the model's view" if self._is_overruled else ""
         is_cause_folded = bool(parts.get_folded("Cause"))
-        headline, is_whole = HEADLINES[finding.verdict], self.outcome.status is Status.DONE
+        headlines = BRANCH_HEADLINES if self.subject.branch else HEADLINES
+        headline, is_whole = headlines[finding.verdict], self.outcome.status is Status.DONE
         if finding.verdict is Verdict.FLAKY and not self._is_overruled:
             headline += ", and a retry does not help" * advises_against_retry(finding.to_do)
         return {

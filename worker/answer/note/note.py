@@ -64,7 +64,7 @@ class Footer:
     replaced_model: str = ""
     """The model that did not answer, if another one took over the turn."""
     found_by: str = ""
-    """Who found it if no model was asked: "rule" or "known"."""
+    """Who found it if no model was asked: "rule", "known" or "incident"."""
     redaction_counts: Counts = ()
     page: str = ""
     """The URL of the session's page, if there is one."""
@@ -302,10 +302,11 @@ _MAX_MODEL = 32
 MOST_TOLD = 8
 """Lines under one title."""
 
-
 _WITHOUT = {
     "rule": "Found by rule, no model was asked",
     "known": "Known failure, no model was asked",
+    "incident": "Explained by the branch, no model was asked",
+    "train": "Explained by the merge train, no model was asked",
 }
 _SIGNATURE = re.compile(r"sig=\d{1,12}\.[0-9a-f]{16,128}", re.ASCII)
 

@@ -39,7 +39,7 @@ def mark_passed(body: str, subject: Subject, *, same_commit: bool) -> str:
 
 def link_pipeline(subject: Subject, pipeline_id: int) -> str:
     """Return a link to the pipeline; for a fork's one, to the merge request's pipelines."""
-    project, _, _ = subject.web_url.partition("/-/merge_requests/")
+    project, _, _ = subject.web_url.partition("/-/")
     is_fork = subject.pipeline_project_id != subject.project_id
     url = f"{subject.web_url}/pipelines" if is_fork else f"{project}/-/pipelines/{pipeline_id}"
     return _write_link(f"pipeline {pipeline_id}", url)

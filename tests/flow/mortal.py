@@ -110,7 +110,8 @@ def parts(made: Deps, death: Death) -> Deps:
         reader=MortalPart(
             made.gitlab.pipelines,
             death,
-            before={"find_failed_subject": "before the claim", "read_thread": "always"},
+            before={"find_failure": "before the claim", "read_thread": "always"},
+            after={"read_branch": "after the branch is read"},
         ),
         sessions=MortalPart(
             made.storage.sessions,
@@ -122,6 +123,17 @@ def parts(made: Deps, death: Death) -> Deps:
         model=lambda: Model(made.runtime.model(), death),
         toolset=lambda subject, workflow: MortalToolset(
             made.runtime.toolset(subject, workflow), death
+        ),
+        incidents=MortalPart(
+            made.storage.incidents,
+            death,
+            after={"change_branch": "after the branch is stored"},
+        ),
+        incident_writer=MortalPart(
+            made.gitlab.incident_writer,
+            death,
+            before={"retry_job": "before a run again"},
+            after={"retry_job": "after a run again", "put_issue": "after the issue"},
         ),
     )
 

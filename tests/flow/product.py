@@ -227,7 +227,9 @@ def product(
     ):
         scene = stage_case(gitlab, load_case(story.CASE))
         made = Product(gitlab, model, scene, folder, driver=driver)
-        made.env = _environment(made, broker) | {"TMPDIR": temporary}
+        made.env = make_environment(made, broker, scene.read_token, scene.write_token) | {
+            "TMPDIR": temporary
+        }
         made.write_settings()
         yield made
         for note in made.notes():
@@ -244,15 +246,16 @@ def containers(session: str) -> list[str]:
         client.close()
 
 
-def _environment(made: Product, broker: str) -> dict[str, str]:
+def make_environment(made: Product, broker: str, read: str, write: str) -> dict[str, str]:
+    """Return the environment that names both simulators; `read` and `write` are GitLab's tokens."""
     kept: Mapping[str, str] = {
         name: os.environ[name] for name in ("PATH", "HOME", "DOCKER_HOST") if name in os.environ
     }
     return {
         **kept,
         "GITLAB_URL": made.gitlab.url,
-        "GITLAB_READ_TOKEN": made.scene.read_token,
-        "GITLAB_WRITE_TOKEN": made.scene.write_token,
+        "GITLAB_READ_TOKEN": read,
+        "GITLAB_WRITE_TOKEN": write,
         "GITLAB_WEBHOOK_SECRET": SECRET,
         "ANTHROPIC_API_KEY": KEY,
         "ANTHROPIC_BASE_URL": made.model.url,

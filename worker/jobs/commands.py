@@ -11,7 +11,13 @@ from types import MappingProxyType
 
 from worker.conversation import comment_commands, prompts
 from worker.conversation.comment_commands import Command, CommentRequest
-from worker.conversation.context import KNOWN, RULE, Context, SessionKey, Subject, make_session_id
+from worker.conversation.context import (
+    WITHOUT_MODEL,
+    Context,
+    SessionKey,
+    Subject,
+    make_session_id,
+)
 from worker.conversation.tiers import TierModel
 from worker.conversation.triggers import PipelineFailed, Replied, trigger_id
 from worker.errors import Busy, Unreadable
@@ -128,7 +134,7 @@ def _look_again(
         session.complete_analysis(key, deps)
         return Skipped(f"note {comment.note.note_id} is answered already")
     found = stored_turns.find_verdict(key, latest, deps)
-    explained = found is not None and found.found_by not in (RULE, KNOWN)  # by a model
+    explained = found is not None and found.found_by not in WITHOUT_MODEL  # by a model
     if stored.has_failed:
         return _answer_in_session(
             comment, key, prompts.LOOK_AGAIN, deps, run, first_look=not explained

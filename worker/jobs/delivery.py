@@ -11,6 +11,7 @@ from worker.clock import Clock
 from worker.conversation.context import GIVEN_UP
 from worker.conversation.events import TriggerBegun, TriggerLeft, Watcher
 from worker.conversation.triggers import (
+    BranchEnded,
     PipelineFailed,
     PipelinePassed,
     Reacted,
@@ -27,6 +28,8 @@ from worker.errors import (
     StoreError,
     collect_doubts,
 )
+from worker.jobs.branch import watch_branch
+from worker.jobs.branch_follow_up import BranchWatched
 from worker.jobs.commands import CommandAnswered
 from worker.jobs.comment import answer_comment
 from worker.jobs.pipeline import analyse_pipeline, mark_notes
@@ -56,7 +59,7 @@ LONGEST_BUSY_WAIT = 15.0
 They do not count as tries."""
 
 
-Result = Ended | CommandAnswered | NotesMarked | VotesCounted
+Result = Ended | CommandAnswered | NotesMarked | VotesCounted | BranchWatched
 
 
 class _SteadyClock:
@@ -91,7 +94,9 @@ def run_trigger(trigger: Trigger, deps: Deps, run: Attempt) -> Result:
         case PipelineFailed():
             return analyse_pipeline(trigger, deps, run)
         case PipelinePassed():
-            return mark_notes(trigger, deps, run.watch)
+            return mark_notes(trigger, deps, run)
+        case BranchEnded():
+            return watch_branch(trigger, deps, run)
         case Replied():
             return answer_comment(trigger, deps, run)
         case Reacted():
@@ -109,8 +114,9 @@ def deliver_trigger(
     """Run a trigger unless another worker is running it.
 
     `later` queues it again after a number of seconds. `waited` is how many seconds it was on the
-    queue. `slots` limits how many failures of its project run at the same time. Raises StoreError
-    if the journal could not be read or written before the run.
+    queue. `slots` limits how many failures of its project run at the same time, and how many
+    analyses of its branches. Raises StoreError if the journal could not be read or written before
+    the run.
     """
     with bind_log_fields(trigger=trigger_id(trigger), project=get_project_id(trigger)):
         watch(TriggerBegun(trigger, waited))
@@ -146,13 +152,17 @@ class _Delivery:
             if entry.has_given_up():
                 self._park(entry, f"{_describe_failed_runs(entry)}, the last while giving up")
                 return
+            if slots and isinstance(self._trigger, BranchEnded):
+                with slots.hold_branch_slot(entry) as may_pay:
+                    self._run(entry, watch, may_pay=may_pay)
+                return
             with slots.hold_slot(entry) if slots else nullcontext(True) as is_free:
                 if is_free:
                     self._run(entry, watch)
                 else:
                     self.outcome = "held"
 
-    def _run(self, entry: Entry, watch: Watcher) -> None:
+    def _run(self, entry: Entry, watch: Watcher, *, may_pay: bool = True) -> None:
         """Run the trigger, and record what came of it in the journal."""
         self.ran = True
         log.info("trigger %s begins", self._name)
@@ -164,6 +174,7 @@ class _Delivery:
             watch=note.watch,
             give_up_reason=give_up_reason,
             may_postpone=entry.tries < PATIENT_TRIES,
+            may_pay=may_pay,
             is_last_look=entry.is_confirmed(self._now()),
         )
         try:
@@ -269,6 +280,8 @@ def _name_outcome(result: Result) -> str:
             return "settled"
         case VotesCounted():
             return "counted"
+        case BranchWatched():
+            return "watched"
 
 
 def _describe_failed_runs(entry: Entry) -> str:

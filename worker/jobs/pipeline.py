@@ -8,11 +8,12 @@ import logging
 from dataclasses import replace
 
 from worker.conversation.context import SessionKey, Subject
-from worker.conversation.events import Watcher
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.errors import Busy, DebounceNotOver, SourceError
+from worker.jobs.branch import watch_requests
 from worker.settings.playbook import Workflow
 from worker.turns import earlier_notes
+from worker.turns.incident_notes import may_tell, note_passed_request, tell_cars_behind
 from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, NotesMarked, Skipped
 from worker.turns.run_again import look_again
@@ -31,37 +32,47 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Attempt) -> Ended
 
     Raises DebounceNotOver, Busy and others.
     """
-    ended_at, debounce = 0.0, deps.options.debounce
+    with deps.gitlab.pipelines.remember_answers():
+        return _analyse_now(trigger, deps, run)
+
+
+def _analyse_now(trigger: PipelineFailed, deps: Deps, run: Attempt) -> Ended:
+    debounce = deps.options.debounce
     if debounce and not trigger.by_job:
         # A restarted worker does not wait again. A time far in the future is ignored.
         ended_at = deps.gitlab.pipelines.find_end_time(trigger)
         age = deps.runtime.clock.now() - ended_at
         if -MOST_SKEW <= age < debounce:
             raise DebounceNotOver(min(debounce - age, debounce))
-    subject = deps.gitlab.pipelines.find_failed_subject(trigger)
-    if isinstance(subject, str):
-        return Skipped(subject)
-    if not trigger.by_job:
-        ended_at = ended_at or deps.gitlab.pipelines.find_end_time(trigger)
+    found = deps.gitlab.pipelines.find_failure(trigger)
+    if isinstance(found, str):
+        return Skipped(found)
+    subject, ended_at = found
+    if trigger.by_job:  # it still runs
+        ended_at = 0.0
     workflow = deps.runtime.playbook.for_trigger("pipeline_failed")
     key = find_looked_at(subject, workflow, deps)
 
     def explain_superseded() -> str:
         return deps.gitlab.pipelines.explain_superseded(subject)
 
+    ended: Ended
     if key:
-        return look_again(
-            key, FailedPipeline(subject, ended_at), deps, run, superseded=explain_superseded
+        failure = FailedPipeline(subject, ended_at)
+        ended = look_again(key, failure, deps, run, superseded=explain_superseded)
+    else:
+        ended = analyse_failure(
+            subject,
+            workflow,
+            deps,
+            run,
+            superseded=explain_superseded,
+            unasked=True,
+            ended_at=ended_at,
         )
-    return analyse_failure(
-        subject,
-        workflow,
-        deps,
-        run,
-        superseded=explain_superseded,
-        unasked=True,
-        ended_at=ended_at,
-    )
+    watch_requests(subject, deps, run)
+    tell_cars_behind(subject.project_id, subject.mr_iid, deps)
+    return ended
 
 
 def find_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> SessionKey | None:
@@ -75,6 +86,9 @@ def find_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> SessionK
         return own
     if deps.queue.leases.find_holder(own, 0):
         return None  # the same trigger's turn, perhaps to be taken over
+    listed = deps.storage.sessions.list_sessions(subject.project_id, subject.mr_iid)
+    if all(key == own for key in listed):
+        return None
     try:
         pipelines = deps.gitlab.pipelines.list_same_commit(subject)
     except SourceError as error:
@@ -96,22 +110,31 @@ def find_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> SessionK
     return None
 
 
-def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped | NotesMarked:
+_NO_FAILURE = "pipeline {} passed, and no failure was looked at before"
+
+
+def mark_notes(trigger: PipelinePassed, deps: Deps, run: Attempt) -> Skipped | NotesMarked:
     """Add to the notes of older failures that a later pipeline passed.
 
-    Most merge requests had no failure before: the store shows that, and GitLab is not asked. A
-    branch pipeline names no merge request, and that of a fork may be in another project.
+    Most merge requests had no failure before: the store shows that, and GitLab is not asked unless
+    the target branch may be red, which this one may mend. A branch pipeline names no merge request,
+    and that of a fork may be in another project.
     Raises Busy while one of the merge request's sessions is at work.
     """
     project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
     listed = deps.storage.sessions.list_sessions(project if iid else 0, iid)
-    if not any(True for _ in listed):
-        return Skipped(
-            f"pipeline {trigger.pipeline_id} passed, and no failure was looked at before"
-        )
+    is_new = not any(True for _ in listed)
+    if is_new and not may_tell(project, deps):
+        return Skipped(_NO_FAILURE.format(trigger.pipeline_id))
+    if iid:
+        tell_cars_behind(project, iid, deps)
     subject = deps.gitlab.pipelines.find_passed_subject(trigger)
     if isinstance(subject, str):
         return Skipped(subject)
+    note_passed_request(subject, deps)
+    watch_requests(subject, deps, run)
+    if is_new:
+        return Skipped(_NO_FAILURE.format(trigger.pipeline_id))
     for key in deps.storage.sessions.list_sessions(subject.project_id, subject.mr_iid):
         if deps.storage.sessions.find_latest_turn(key) is None and deps.queue.leases.find_holder(
             key, 0
@@ -119,7 +142,7 @@ def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped |
             raise Busy(f"session {key.session_id} is still at work on !{subject.mr_iid}")
     done = earlier_notes.mark_passed(subject, deps)
     for name in done.sessions:
-        key = SessionKey(subject.project_id, subject.mr_iid, name)
+        key = subject.make_key(name)
         for turn in range(find_next_turn(key, deps)):
-            update_judgement(key, turn, deps, watch)
+            update_judgement(key, turn, deps, run.watch)
     return done

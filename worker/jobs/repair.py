@@ -110,7 +110,7 @@ def resume_abandoned(
         except _LostTrigger as lost:
             yield Swept(what, str(lost))
             continue
-        if isinstance(trigger, PipelineFailed) and journal.has_failure(trigger):
+        if isinstance(trigger, PipelineFailed) and journal.has_pipeline(trigger):
             # A branch pipeline's trigger names no merge request, so its entry is elsewhere.
             continue
         if act:
@@ -132,8 +132,8 @@ def _find_unfinished_turns(deps: Deps) -> Iterator[tuple[SessionKey, int]]:
     """Yield the turns that have a checkpoint but no commit, no worker and no trigger."""
     for name in deps.storage.sessions.records.list_names(layout.ROOT):
         found = layout.parse_name(name)
-        if found is None or found.leaf != layout.CHECKPOINT:
-            continue
+        if found is None or found.leaf != layout.CHECKPOINT or found.key.branch:
+            continue  # a branch's own job goes on with what it has begun
         key, turn = found.key, found.turn
         latest = deps.storage.sessions.find_latest_turn(key)
         if latest is not None and latest >= turn:
@@ -227,7 +227,7 @@ def _explain_skipped(found: PipelineFailed, deps: Deps) -> str:
         return reason
     if deps.queue.leases.find_holder(key, 0):
         return "it is being looked at"
-    if deps.queue.journal.has_failure(found):
+    if deps.queue.journal.has_pipeline(found):
         return "its trigger is in the journal"
     try:
         subject = deps.gitlab.pipelines.find_failed_subject(found)
@@ -262,7 +262,7 @@ def heal_notes(deps: Deps, since: float, *, act: bool = True) -> Iterator[str]:
         row = layout.parse_row(name)
         if (row and row.began_at < since) or len(found) >= MOST:
             break  # the newest come first
-        if row:
+        if row and not row.branch:  # a branch has no notes
             found[row.project_id, row.mr_iid] = None
     for project, iid in found:
         place = f"!{iid} of project {project}"

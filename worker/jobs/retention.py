@@ -5,13 +5,14 @@ The removals are independent, so the next sweep continues one that was cut short
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
 from worker.conversation.context import SessionKey
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import StoreError, Unreadable
+from worker.incidents.record import OVER, BranchRecord, Incident, IncidentState
 from worker.queue.journal import State, name_entry
 from worker.queue.leases import Lease
 from worker.queue.project_slots import SLOTS, decode_owners
@@ -30,6 +31,9 @@ HOUR = 3600.0
 """Seconds for which a record without a session may belong to one that is just starting."""
 
 EXPIRY = "retention"
+
+_SETTLED = 7 * known.DAY
+"""Seconds for which a merge request's run is remembered that is to be told nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,18 @@ def _find_old(deps: Deps, before: float) -> Iterator[_Expired]:
         touched = deps.storage.sessions.find_last_change(key)
         if touched is None or touched >= before:
             continue
-        if parked_names.issuperset(deps.queue.journal.list_names(key.project_id, key.mr_iid)):
-            what = f"session {key.session_id} of {key.project_id}!{key.mr_iid}"
+        # No trigger is for one session of a branch: what fails there next has another one.
+        if key.branch or parked_names.issuperset(
+            deps.queue.journal.list_names(key.project_id, key.mr_iid)
+        ):
+            place = f", {key.branch}" if key.branch else f"!{key.mr_iid}"
+            what = f"session {key.session_id} of {key.project_id}{place}"
             yield _Expired(what, partial(_remove_session, key, deps, gone))
     yield from _find_orphans(deps, {key.session_id for key in keys} - gone)
     known_names = list(deps.storage.sessions.records.list_names(layout.KNOWN))
     yield from _find_old_known(known_names, before, deps)
     yield from _find_old_in_memories(known_names, before, deps)
+    yield from _find_old_incidents(deps, before)
     yield from _find_old_by_name(deps, before)
 
 
@@ -92,6 +101,10 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
         if stored and stored.entry.state is State.PARKED:
             records.delete(name)
             done += 1
+    done += deps.storage.incidents.forget_request(project_id, mr_iid)
+    for name in list(records.list_names(f"{KEPT}{layout.INCIDENTS}{project_id}/")):
+        if f"/{mr_iid}.json~" in name:
+            records.delete(name)
     for room in ("journal", "sessions"):
         for name in list(records.list_names(f"{KEPT}{room}/{project_id}/{mr_iid}/")):
             records.delete(name)
@@ -200,6 +213,73 @@ def _find_old_in_memories(names: Sequence[str], before: float, deps: Deps) -> It
             if old:
                 line = f"{what.format(old)} of project {project}"
                 yield _Expired(line, partial(remove, project, before, deps))
+
+
+def _find_old_incidents(deps: Deps, before: float) -> Iterator[_Expired]:
+    """Yield the records of branches without a pipeline since then (they are gone, or quiet), of
+    merge requests without one since then or that nobody waits for, and incidents that were over."""
+    records, gone = deps.storage.sessions.records, set[str]()
+    for name in list(records.list_names(layout.INCIDENTS)):
+        written_at = records.find_modification_time(name)
+        limit = before
+        if written_at is not None and _is_settled(name, written_at, deps):
+            limit = max(before, deps.runtime.clock.now() - _SETTLED)
+        if written_at is not None and written_at < limit:
+            gone.add(name)
+            yield _Expired(name, partial(_remove_untouched, name, limit, records))
+    for record in deps.storage.incidents.list_branches():
+        kept = _drop_over(record, before)
+        is_gone = layout.name_branch_record(record.project_id, record.branch) in gone
+        if kept and kept.incidents != record.incidents and not is_gone:
+            count = len(set(record.incidents) - set(kept.incidents))
+            line = f"{count} incidents of {record.branch!r} in project {record.project_id}"
+            yield _Expired(line, partial(_remove_over, record, before, deps))
+
+
+def _is_settled(name: str, written_at: float, deps: Deps) -> bool:
+    """Whether the record is of a merge request that is over, or whose note names no incident.
+
+    Those of a busy project are many, and all of them are read when its branch is red.
+    """
+    if written_at >= deps.runtime.clock.now() - _SETTLED:
+        return False
+    request = deps.storage.incidents.find_request(name)
+    return request is not None and (request.is_over or not request.told_incidents)
+
+
+def _remove_untouched(name: str, before: float, records: Records) -> bool:
+    written_at = records.find_modification_time(name)
+    if written_at is None or written_at >= before:
+        return False
+    records.delete(name)
+    return True
+
+
+def _remove_over(record: BranchRecord, before: float, deps: Deps) -> bool:
+    change = partial(_drop_over, before=before)
+    deps.storage.incidents.change_branch(record.project_id, record.branch, change)
+    return True
+
+
+def _drop_over(record: BranchRecord | None, before: float) -> BranchRecord | None:
+    """Return the record without the incidents that were over before then.
+
+    A closed one whose pipelines are still kept, as GitLab's newest of a quiet branch, would be
+    found anew by them: what we had to say of it goes, and it stays.
+    """
+    oldest = min((each.pipeline_id for each in record.pipelines), default=0) if record else 0
+    kept = []
+    for each in record.incidents if record else ():
+        seen_at = max((failure.since_at for failure in each.failures), default=0.0)
+        is_old = each.state in OVER and max(each.closed_at, seen_at) < before
+        is_shown = oldest and any(failure.since_pipeline >= oldest for failure in each.failures)
+        if is_old and is_shown and each.state is IncidentState.CLOSED:
+            failures, ends = each.failures, (each.opened_at, each.closed_at)
+            each = Incident(each.incident_id, each.state, failures, *ends)
+        elif is_old:
+            continue
+        kept.append(each)
+    return record and replace(record, incidents=tuple(kept))
 
 
 def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Expired]:

@@ -17,7 +17,6 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from worker.conversation.context import SessionKey
 from worker.sessions import layout, recent
 from worker.sessions.objects import Records
 from worker.sessions.recent import Row, make_filter
@@ -198,10 +197,9 @@ def _find_judgement(store: SessionStore, row: Row, later: list[Row]) -> Judgemen
     """Return the judgement in the row if it is final, else judge by the store."""
     if row.label in (Label.CONFIRMED, Label.CONTRADICTED):
         return Judgement(Label(row.label), row.label_reason)
-    key = SessionKey(row.project_id, row.mr_iid, row.session_id)
     same = (each for each in later if each.look == row.look)
     changed = next((each.verdict for each in same if each.verdict != row.verdict), "")
-    return judge_turn(store, key, row.turn, row.verdict, changed, row.look)
+    return judge_turn(store, row.key, row.turn, row.verdict, changed, row.look)
 
 
 # --------------------------------------------------------------------- counting the turns of a day

@@ -31,6 +31,7 @@ from worker.wiring.providers import (
 )
 from worker.wiring.stores import (
     build_driver,
+    build_pages,
     find_other_addressing,
     leave_out_pool,
     open_session_store,
@@ -48,6 +49,7 @@ __all__ = [
     "build_helper",
     "build_helper_model",
     "build_models",
+    "build_pages",
     "build_receiver",
     "build_server",
     "build_telemetry",

@@ -16,18 +16,20 @@ from worker.conversation.messages import ToolSpec
 from worker.conversation.model_switch import SET_TIER
 from worker.conversation.tiers import TierModel
 from worker.errors import ForgeError
-from worker.gitlab.ports import BotAccount
+from worker.gitlab.ports import BotAccount, IncidentWriter
 from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.captures import CapturedDocuments
 from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.gitlab.read.policy import Policy
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.reader import read_survey
+from worker.gitlab.write.incident_writers import CheckedIncidentWriter, GitLabIncidents
 from worker.gitlab.write.note_writers import CheckedNoteWriter, DryRunWriter
 from worker.gitlab.write.writer import GitLabWriter
 from worker.queue.journal import Journal
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
+from worker.sessions.incidents import IncidentStore
 from worker.sessions.store import SessionStore
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
 from worker.settings.playbook import Workflow
@@ -43,8 +45,10 @@ from worker.tools.toolbox import FIND_TOOL_USES, TOOLS, WorkflowToolbox, list_sp
 from worker.turns.day_budget import DayBudget
 from worker.turns.parts import (
     Deps,
+    Explain,
     GitLab,
     NoKnownFailures,
+    NothingWritten,
     Options,
     Queue,
     Runtime,
@@ -114,18 +118,8 @@ def build_deps(
     store, store_key = wait_for_store(open_store)
     reader = _build_gitlab_reader(client, gitlab, redact)
     leases = make_leases(settings, store)
-    forge = GitLab(
-        pipelines=reader,
-        merge_requests=reader,
-        permissions=reader,
-        bot=writer,
-        notes=CheckedNoteWriter(writer, hosts, redact),
-        reactions=writer,
-        url=gitlab.url,
-        hosts=hosts,
-    )
     deps = Deps(
-        forge,
+        _build_forge(reader, writer, gitlab.url, hosts, redact),
         runtime,
         Storage(
             store,
@@ -134,6 +128,7 @@ def build_deps(
             budget=DayBudget(
                 store.records, clock, limits.project_cost_usd_per_day, limits.cost_usd_per_day
             ),
+            incidents=IncidentStore(store.records, read_only=dry_run),
         ),
         Queue(
             Journal(store.records, leases, clock), leases, f"{socket.gethostname()}:{os.getpid()}"
@@ -143,6 +138,29 @@ def build_deps(
     return watched.wrap_deps(deps) if watched else deps
 
 
+def _build_forge(
+    reader: GitLabReader,
+    writer: DryRunWriter | GitLabWriter,
+    url: str,
+    hosts: frozenset[str],
+    redact: Callable[[str], str],
+) -> GitLab:
+    incident_writer: IncidentWriter = NothingWritten()
+    if isinstance(writer, GitLabWriter):
+        incident_writer = CheckedIncidentWriter(GitLabIncidents(writer.client), hosts, redact)
+    return GitLab(
+        pipelines=reader,
+        merge_requests=reader,
+        permissions=reader,
+        bot=writer,
+        notes=CheckedNoteWriter(writer, hosts, redact),
+        reactions=writer,
+        url=url,
+        hosts=hosts,
+        incident_writer=incident_writer,
+    )
+
+
 def _build_options(
     settings: Settings, page: Callable[[str], str], id_salt: str, dry_run: bool
 ) -> Options:
@@ -150,6 +168,7 @@ def _build_options(
     return Options(
         note=settings.note,
         known_settings=settings.known,
+        incident_settings=settings.incidents,
         turns_per_day=limits.turns_per_day,
         project_concurrency=limits.project_concurrency,
         debounce=settings.gitlab.debounce,
@@ -281,9 +300,9 @@ class _WorkflowToolset:
         """Set where the reader stores its evidence."""
         self.reader.evidence.attach(read, write)
 
-    def survey_failures(self, shown: int = 0) -> Survey:
+    def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
         """Return the failing jobs by cause."""
-        return read_survey(self.reader, shown=shown)
+        return read_survey(self.reader, shown=shown, explain=explain)
 
     def count_redactions(self) -> Mapping[tuple[str, str], int]:
         """Return the counts of what the reader has redacted."""

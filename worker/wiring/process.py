@@ -271,6 +271,7 @@ def build_receiver(
         gitlab.projects,
         time.time,
         ready,
+        branches=settings.incidents.branches,
         keys=gitlab.webhook_keys,
         tokens=tokens,
         record_outcome=watched.count_webhook if watched else lambda kind, outcome: None,

@@ -1,6 +1,7 @@
 """A trigger from the queue to its end: noted, begun by one, ended once."""
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,13 @@ from tests.jobs import FINDING, Job
 from tests.simulators.gitlab import GitLabSim
 from worker.conversation.context import Status, Subject
 from worker.conversation.events import Event, TriggerLeft, ignore_event
-from worker.conversation.triggers import PipelineFailed, Replied, Trigger, trigger_id
+from worker.conversation.triggers import (
+    BranchEnded,
+    PipelineFailed,
+    Replied,
+    Trigger,
+    trigger_id,
+)
 from worker.errors import NotFinished, SourceError, StoreError
 from worker.jobs import delivery
 from worker.queue.journal import Journal, State, name_entry
@@ -98,7 +105,10 @@ class Refusing:
     def __init__(self, *, transient: bool) -> None:
         self._error = SourceError("GitLab does not say", transient=transient)
 
-    def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
+    def remember_answers(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def find_failure(self, trigger: PipelineFailed) -> tuple[Subject, float] | str:
         raise self._error
 
 
@@ -218,7 +228,7 @@ def test_what_breaks_three_runs_by_an_error_nobody_foresaw_is_parked_with_its_na
     at: Job, queue: Queue
 ) -> None:
     class Poisoned:
-        def find_failed_subject(self, trigger: PipelineFailed) -> Subject | str:
+        def remember_answers(self) -> AbstractContextManager[None]:
             raise ZeroDivisionError("not for strangers")
 
     for _ in range(3):
@@ -401,3 +411,18 @@ def test_a_session_of_which_nothing_can_be_read_begins_anew(at: Job) -> None:
     assert ended.turn == 1
     assert "begins anew" in ended.body
     assert "anew" in ended.body
+
+
+def test_a_branch_that_is_not_watched_is_left_alone_and_leaves_no_record(
+    at: Job, queue: Queue
+) -> None:
+    scene, told = at.scene, list[Event]()
+    made = at.sim.add_pipeline(
+        *(scene.project, scene.developer), ref="side", sha="a" * 40, source="push", status="failed"
+    )
+    trigger = BranchEnded(scene.project.id, made.id, made.sha, "side", 60)
+    delivery.deliver_trigger(trigger, at.build_deps(), told.append, queue.promise)
+    (left,) = [each for each in told if isinstance(each, TriggerLeft)]
+    assert (left.outcome, left.ran) == ("skipped", True)
+    assert state(at, trigger) is None
+    assert (queue.later, at.list_notes()) == ([], [])

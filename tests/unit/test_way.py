@@ -29,7 +29,7 @@ def test_from_the_task_to_decide_the_way_leads_once_through_the_module_of_each_s
         task.run(to_message(at.make_trigger()))
     finally:
         sys.setprofile(None)
-    assert len(ways[0]) == 12
+    assert len(ways[0]) == 13
     assert [module for module, _ in groupby(ways[0])] == [
         "worker.app",
         "worker.jobs.consumer",

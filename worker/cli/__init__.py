@@ -27,6 +27,7 @@ _COMMANDS = {
     "doctor": "Check every outside part, and say what to do.",
     "eval": "Keep failures as cases; play them against models; score them.",
     "image": "Build the image that sandboxes are made of.",
+    "incidents": "Red branches: since when, by what, and who is hit.",
     "models": "The configured models; what a provider serves.",
     "preview": "The lines of a job log that explain its failure; no model.",
     "reply": "Ask a stored session one more question; nothing is posted.",

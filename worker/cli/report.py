@@ -9,8 +9,10 @@ from worker.cli.layout import print_table
 from worker.cli.terminal import print_json
 from worker.clock import SystemClock
 from worker.jobs import precision
+from worker.jobs.incident_rows import describe_sum, read_rows, sum_rows
 from worker.jobs.verdict_days import DayReport, read_days
 from worker.safety.untrusted import one_line
+from worker.sessions.incidents import IncidentStore
 
 _LONGEST = 2000
 """The most characters of a line below the tables."""
@@ -38,13 +40,29 @@ def command(config: str | None, days: int, project: str, fresh: bool, form: str 
     names, by the target branch, by votes and by later turns; else it is open.
     """
     store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
-    reports = read_days(store, SystemClock().now(), days, project, fresh=fresh)
+    now = SystemClock().now()
+    reports = read_days(store, now, days, project, fresh=fresh)
+    incidents = sum_rows(read_rows(IncidentStore(store.records), project), now, days)
     if form == "json":
-        print_json({"days": days} | precision.make_json(reports))
+        counted = {
+            "incidents": {
+                "count": incidents.count,
+                "open": incidents.open_count,
+                "red_seconds": round(incidents.red_seconds),
+                "hit": incidents.hit_count,
+                "without_model": incidents.short_count,
+                "saved_seconds": round(incidents.saved_seconds),
+            }
+        }
+        print_json({"days": days} | precision.make_json(reports) | counted)
     elif form == "digest":
         click.echo(precision.write_digest(reports, days), nl=False)
+        if told := describe_sum(incidents):
+            click.echo(f"\nRed branches: {told}.")
     else:
         _print_tables(reports)
+        if told := describe_sum(incidents):
+            click.echo(f"red branches: {told}")
 
 
 def _print_tables(days: Sequence[DayReport]) -> None:

@@ -162,8 +162,9 @@ def _find_project(turns: RecentTurns, project: str) -> int:
 
 def _list_cells(row: Row, *, is_short: bool) -> tuple[str, ...]:
     """Return the cells of a line. Each says something, so that a line can be split at blanks."""
-    mr = row["mr"].rpartition("/")[2] if is_short else row["mr"]
-    about = " ".join(filter(None, (mr, row["title"], row.get("reason", ""))))
+    path, sign, branch = row["mr"].partition("@")
+    place = f"{path.rpartition('/')[2]}{sign}{branch}" if is_short else row["mr"]
+    about = " ".join(filter(None, (place, row["title"], row.get("reason", ""))))
     began = (row["date"] or "-").replace("T", " ")[:16]
     verdict = _WORDS.get(row["verdict"], row["verdict"]) if is_short else row["verdict"]
     session = row["session"][:_SHORT_ID] if is_short else row["session"]
@@ -193,7 +194,10 @@ def _list_facts(context: Context, verdict: str) -> list[tuple[str, str]]:
     subject, outcome = context.subject, context.outcome or NO_OUTCOME
     return [
         ("session", context.session_id),
-        ("merge request", f"{subject.project}!{subject.mr_iid} {subject.title}"),
+        (
+            "branch" if subject.branch else "merge request",
+            f"{subject.name} {subject.title}".strip(),
+        ),
         ("", subject.web_url),
         ("pipeline", f"{subject.pipeline_id} {subject.pipeline_web_url}"),
         ("began", format_time(context.turn_usage.started_at).replace("T", " ")),

@@ -53,7 +53,7 @@ def read_rows(store: SessionStore, listed: Iterable[Listed], path: str = "") -> 
         except StoreError as error:
             if error.transient:
                 raise
-            known = {"session": key.session_id, "mr": f"{key.project_id}!{key.mr_iid}"}
+            known = {"session": key.session_id, "mr": f"{key.project_id}!{key.place}"}
             nothing = dict.fromkeys(("pipeline", "turns", "model", "cost_usd", "date"))
             empty = {"verdict": "", "title": "", "dry_run": False, "url": ""}
             yield {**known, **nothing, **empty, "status": "damaged", "reason": str(error)}
@@ -100,7 +100,7 @@ def list_by_turns(
         with suppress(recent.RowError):
             row = recent.load_row_of(place, data)
             if recent.matches_project(path, row.project):
-                yield SessionKey(row.project_id, row.mr_iid, row.session_id), row
+                yield row.key, row
 
 
 def find_latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
@@ -119,7 +119,7 @@ def _make_row(key: SessionKey, context: Context, verdict: str) -> Row:
     subject = context.subject
     return {
         "session": key.session_id,
-        "mr": f"{subject.project}!{subject.mr_iid}",
+        "mr": subject.name,
         "pipeline": subject.pipeline_id,
         "turns": context.turn + 1,
         "status": context.outcome.status.value if context.outcome else "unknown",
@@ -136,7 +136,7 @@ def _make_row(key: SessionKey, context: Context, verdict: str) -> Row:
 def _make_running_row(row: recent.Row) -> Row:
     return {
         "session": row.session_id,
-        "mr": f"{row.project}!{row.mr_iid}",
+        "mr": row.name,
         "pipeline": row.pipeline_id,
         "turns": row.turn,
         "status": row.status,
@@ -174,7 +174,7 @@ def complete_session(
         listed = find_sessions(store, store.recent_turns)
         offered = (each for each in listed if each[0].session_id.startswith(incomplete))
         for key, row in islice(offered, _MOST):
-            about = f"{row.project}!{row.mr_iid} {row.title}" if row else ""
+            about = f"{row.name} {row.title}" if row else ""
             found.append(CompletionItem(key.session_id, help=one_line(about, _LONGEST) or None))
     return found
 

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from itertools import chain
 
 import click
 
@@ -11,6 +12,7 @@ from worker.cli.terminal import print_json
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import SandpiperError
 from worker.jobs import delivery, repair
+from worker.jobs.missed_branches import begin_missed_branches
 from worker.jobs.repair import heal_notes, resume_abandoned
 from worker.jobs.retention import list_expired, remove_expired
 from worker.jobs.verdict_days import count_ended_days
@@ -24,7 +26,7 @@ from worker.turns.parts import Attempt
     default=24.0,
     show_default=True,
     type=click.FloatRange(min=0.01),
-    help="How far back to look for merge requests that were touched.",
+    help="How far back to look for merge requests and pipelines that were touched.",
 )
 @click.option(
     "--most",
@@ -49,18 +51,19 @@ def command(
     keep_sandboxes: bool,
     as_json: bool,
 ) -> None:
-    """Find failed pipelines without a session, work that nobody ends, and what is too old to keep;
-    count the verdicts of days that have ended.
+    """Find failed pipelines without a session, pipelines of watched branches that nobody has seen,
+    work that nobody ends, and what is too old to keep; count the verdicts of days that have ended.
 
-    Merge requests touched in the last --hours are looked at; at most --most pipelines are handed to
-    the workers, or looked at here and now where the broker is memory://.
+    Merge requests and pipelines touched in the last --hours are looked at; at most --most pipelines
+    of merge requests, and as many of branches, are handed to the workers, or looked at here and now
+    where the broker is memory://.
 
     \b
     sandpiper sweep --dry-run
     sandpiper sweep --parked --json | jq -r '.lines[].trigger'
 
     \b
-    Exit status 3: GitLab did not say which pipelines have failed in some project.
+    Exit status 3: GitLab did not say which pipelines there are in some project.
     """
     settings = wiring.leave_out_pool(wiring.load_settings(config, quiet=as_json))
     with _Teller(as_json, dry_run=dry_run) as tell:
@@ -97,7 +100,7 @@ class _Teller:
 def _sweep(
     settings: Settings, hours: float, most: int, tell: _Teller, *, keep_sandboxes: bool
 ) -> bool:
-    """Sweep; return whether GitLab named all failed pipelines."""
+    """Sweep; return whether GitLab named all pipelines."""
     dry_run = tell.dry_run
     runs_here = settings.broker.startswith("memory://") and not dry_run
     if runs_here:
@@ -117,7 +120,9 @@ def _sweep(
             queue(trigger)
 
     verb, is_whole = "would be begun" if dry_run else "begun", True
-    for swept in repair.begin_missed_pipelines(deps, since, most, begin):
+    # The branches first: what is known of them explains failures of merge requests.
+    branches = begin_missed_branches(deps, since, most, begin)
+    for swept in chain(branches, repair.begin_missed_pipelines(deps, since, most, begin)):
         result, is_whole = verb if swept.was_begun else swept.reason, is_whole and not swept.is_gap
         tell("pipeline", f"{swept.what}: {result}", what=swept.what, result=result)
     for abandoned in resume_abandoned(deps, begin, act=not dry_run):

@@ -200,6 +200,15 @@ NEEDS: Sequence[Need] = (
         lambda settings: not settings.known.answer,
         "no explanation is taken up again",
     ),
+    *(
+        Need(
+            f"incidents.{name}",
+            "incidents.branches",
+            lambda settings: not settings.incidents.branches,
+            "no branch is watched",
+        )
+        for name in ("issue", "rerun")
+    ),
 )
 """All settings that need another one, of those in the reference (`worker/settings/README.md`)."""
 

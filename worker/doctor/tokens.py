@@ -156,7 +156,7 @@ SECONDS, FIXING = 12.0, 540.0
 """Seconds to check projects, FIXING with `--fix`. The rest is skipped, which is reported."""
 
 _NAMED = 5
-_REPORTER = 20
+_REPORTER, _DEVELOPER = 20, 30
 _LEVELS = {10: "Guest", 15: "Planner", 20: "Reporter", 30: "Developer", 40: "Maintainer"}
 
 
@@ -220,7 +220,8 @@ def select_projects(installation: Installation, *, all_of_them: bool = False) ->
 
 
 def check_role(installation: Installation) -> Iterator[CheckLine]:
-    """Check that the write token's user may comment on merge requests."""
+    """Check that the write token's user may comment on merge requests, and run their jobs again if
+    `incidents.rerun` is to do that."""
     if not installation.gitlab.write.token:
         raise Unchecked("there is no write token")
     _require_gitlab(installation)
@@ -241,7 +242,12 @@ def check_role(installation: Installation) -> Iterator[CheckLine]:
         yield report_failed(
             "role", f"@{me.username} may not comment in {format_names(low)}", advice
         )
-    if able:
+    limited = [project for level, project in able if level < _DEVELOPER]
+    if limited and installation.settings.incidents.rerun:
+        finding = f"@{me.username} may run no jobs again in {format_names(limited)}"
+        advice = "make it a Developer there, or set incidents.rerun to 0"
+        yield report_warning("role", finding, advice)
+    elif able:
         least, _ = min(able, key=lambda each: each[0])
         role = _LEVELS.get(least, "Owner")
         count = f"{len(able)} of {len(list_served(installation))} projects"

@@ -28,6 +28,7 @@ from worker.pages import operators, render, stored, view
 from worker.pages.openid import OpenIdClient
 from worker.pages.render import make_message_page, make_page
 from worker.pages.sign_in import Signer, SignIn
+from worker.sessions.incidents import IncidentStore
 from worker.sessions.store import SessionStore
 from worker.settings.limits import LimitSettings
 
@@ -80,6 +81,7 @@ class Pages:
         return [
             Route("/sessions", self.answer_overview, methods=["GET"]),
             Route("/sessions/report", self.answer_report, methods=["GET"]),
+            Route("/incidents", self.answer_incidents, methods=["GET"]),
             Route("/sessions/{id}", self.answer_session, methods=["GET"]),
             Route("/sessions/{id}/files", self.answer_file, methods=["GET"]),
             *(self.sign_in.make_routes() if self.sign_in else ()),
@@ -126,6 +128,13 @@ class Pages:
         return await self._run_in_thread(
             lambda: self._make_report_page(int(days), project[:200], request)
         )
+
+    async def answer_incidents(self, request: Request) -> Response:
+        """Answer with the list of incidents, for operators."""
+        if (refusal := await self._refuse_stranger(request)) is not None:
+            return refusal
+        project = _get_query(request, "project").strip()[:200]
+        return await self._run_in_thread(lambda: self._make_incident_page(project, request))
 
     async def _refuse_stranger(self, request: Request) -> Response | None:
         """Return the refusal for anyone but operators; None for operators."""
@@ -232,9 +241,16 @@ class Pages:
         store = self.open_store()
         counted = self.read_days(store, self.now(), days, project)
         found = operators.build_report(counted, days, project)
+        red = operators.describe_incidents(IncidentStore(store.records), self.now(), days, project)
         link = partial(self._link_session, "")
-        who = self._name_operator(request)
-        return make_page("report", page=found, periods=operators.PERIODS, link=link, signed_in=who)
+        shown: dict[str, Any] = {"page": found, "periods": operators.PERIODS, "link": link}
+        return make_page("report", red=red, **shown, signed_in=self._name_operator(request))
+
+    def _make_incident_page(self, project: str, request: Request) -> Response:
+        incidents = IncidentStore(self.open_store().records)
+        found = operators.build_incidents(incidents, self.now(), project)
+        link, who = partial(self._link_session, "sessions/"), self._name_operator(request)
+        return make_page("incidents", has_form=True, page=found, link=link, signed_in=who)
 
     def _name_operator(self, request: Request) -> tuple[str, str] | None:
         return self.sign_in.describe_operator(request) if self.sign_in else None

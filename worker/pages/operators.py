@@ -1,4 +1,4 @@
-"""Gives the operators' pages their rows: the list of turns, and how often verdicts were right.
+"""Gives the operators' pages their rows: turns, incidents, and how often verdicts were right.
 Their columns and words are in `templates/`.
 
 Pure except for reading the rows and the clock.
@@ -11,13 +11,21 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from urllib.parse import urlencode
 
-from worker.conversation.context import SessionKey
 from worker.jobs import precision
+from worker.jobs.incident_rows import (
+    IncidentRow,
+    IncidentSum,
+    describe_sum,
+    format_span,
+    read_rows,
+    sum_rows,
+)
 from worker.jobs.precision import Bucket
 from worker.jobs.verdict_days import DayReport, Frequent, WrongVerdict
 from worker.pages.stored import find_state
 from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, check_web_url, describe_verdict
 from worker.safety.untrusted import one_line
+from worker.sessions.incidents import IncidentStore
 from worker.sessions.recent import (
     RUNNING,
     RecentTurns,
@@ -48,7 +56,7 @@ MAX_PARKED = 10
 CURSOR = "before"
 """The cursor's name in an address."""
 
-_CURSOR = re.compile(r"[0-9a-f-]{0,160}", re.ASCII)
+_CURSOR = re.compile(r"[0-9A-Za-z._-]{0,220}", re.ASCII)
 _MOST_WORDS = 10
 
 State = tuple[Row, str]
@@ -83,8 +91,7 @@ class Query:
     def matches(self, row: Row) -> bool:
         """Whether a row matches everything but the state."""
         words = self.text.casefold().split()[:_MOST_WORDS]
-        number = f"{row.project}!{row.mr_iid}"
-        names = (row.title, row.author, number, row.jobs, row.cause, row.session_id, row.model)
+        names = (row.title, row.author, row.name, row.jobs, row.cause, row.session_id, row.model)
         content = "\n".join((*names, str(row.pipeline_id))).casefold()
         return (
             (not self.verdict or row.verdict == self.verdict)
@@ -164,8 +171,7 @@ def build_overview(
         if row and query.matches(row):
             state = row.status if row.status in STATES else "failed"
             if row.status == RUNNING:  # it is interrupted if the store has no holder for it
-                key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-                state = find_state(store, key, row.turn, now)
+                state = find_state(store, row.key, row.turn, now)
             elif row.given_up:
                 state = GIVEN_UP
             if query.matches_state(row, state):
@@ -194,6 +200,58 @@ def _read_rows(recent: RecentTurns, query: Query) -> Iterator[tuple[str, Row | N
             yield place, load_row_of(place, data)
         except RowError:
             yield place, None
+
+
+MOST_INCIDENTS = 100
+"""The most incidents that their page shows."""
+
+_SUMMED_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentLine:
+    """A row of the page of incidents."""
+
+    row: IncidentRow
+    span: str
+    """For how long it was red."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentPage:
+    """The page of incidents: those that people were told of, the open ones first."""
+
+    project: str
+    days: int
+    total: IncidentSum
+    """Of the last `days`."""
+    red_time: str
+    saved_time: str
+    """Times in words; "" for none."""
+    lines: list[IncidentLine]
+    hidden_count: int
+
+
+def build_incidents(store: IncidentStore, now: float, project: str) -> IncidentPage:
+    """Build the page of incidents of the projects that match an operator's argument. Raises
+    StoreError."""
+    rows = [row for row in read_rows(store, project) if row.is_told]
+    total = sum_rows(rows, now, _SUMMED_DAYS)
+    lines = [IncidentLine(row, format_span(row.measure_seconds(now))) for row in rows]
+    return IncidentPage(
+        project,
+        _SUMMED_DAYS,
+        total,
+        format_span(total.red_seconds) if total.count else "",
+        format_span(total.saved_seconds) if total.saved_seconds else "",
+        lines[:MOST_INCIDENTS],
+        max(len(lines) - MOST_INCIDENTS, 0),
+    )
+
+
+def describe_incidents(store: IncidentStore, now: float, days: int, project: str) -> str:
+    """Say how often branches were red, for the report; "" if never. Raises StoreError."""
+    return describe_sum(sum_rows(read_rows(store, project), now, days))
 
 
 PERIODS = (7, 30, 90)

@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 from worker.conversation.context import Status
 from worker.safety.untrusted import one_line, parse_json, visible
 from worker.sessions.recent import RUNNING
-from worker.verdict.verdict import NAMES, Verdict
+from worker.verdict.verdict import BRANCH_NAMES, NAMES, Verdict
 
 _MAX_TEXT = 8_000
 """The most characters of one text."""
@@ -239,9 +239,10 @@ def format_size(size: int) -> str:
     return f"{count} B" if count[-1].isdigit() else f"{count[:-1]} {count[-1]}B"
 
 
-def describe_verdict(verdict: str) -> str:
-    """Return a stored verdict in words; "" for an unknown one."""
-    return NAMES[Verdict(verdict)] if verdict in set(Verdict) else ""
+def describe_verdict(verdict: str, branch: str = "") -> str:
+    """Return a stored verdict in words, on a merge request or a branch; "" for an unknown one."""
+    names = BRANCH_NAMES if branch else NAMES
+    return names[Verdict(verdict)] if verdict in set(Verdict) else ""
 
 
 def describe_state(state: str) -> str:

@@ -9,7 +9,7 @@ from itertools import islice, pairwise
 from markupsafe import Markup
 
 from worker.answer.parse import find_unavailable
-from worker.conversation.context import CallCost, Context
+from worker.conversation.context import INCIDENT, KNOWN, RULE, TRAIN, CallCost, Context
 from worker.conversation.folds import FoldKind
 from worker.conversation.limits import SOFT, TurnUsage, measure_budgets
 from worker.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
@@ -196,10 +196,18 @@ def _build_turn(stored: StoredTurn, limits: LimitSettings, room: CharacterBudget
     )
 
 
+_FOUND_BY = {
+    RULE: "a rule",
+    KNOWN: "an earlier finding",
+    INCIDENT: "what fails on the target branch",
+    TRAIN: "what is in front of it in the merge train",
+}
+
+
 def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
     context = stored.context
-    if context.found_by in ("rule", "known"):
-        yield "Found by", "a rule" if context.found_by == "rule" else "an earlier finding"
+    if found_by := _FOUND_BY.get(context.found_by):
+        yield "Found by", found_by
     if missing := (*context.losses, *find_unavailable(context)):
         yield "Not available", one_line("; ".join(missing[:20]), 1500)
     if lines := aftermath.describe_aftermath(stored.feedback, stored.aftermath):

@@ -21,10 +21,12 @@ from prometheus_client import (
 )
 
 from worker import __version__
-from worker.conversation.context import Status
+from worker.conversation.context import INCIDENT, Status
 from worker.conversation.events import (
     Backlog,
     Event,
+    IncidentClosed,
+    IncidentOpened,
     Milestone,
     Stage,
     ToolRan,
@@ -43,6 +45,7 @@ _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 _WAIT = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
 _RUN = (1, 2.5, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800)
 _CALL = (0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
+_RED = (300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 259_200)
 _ITERATIONS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 50, 100)
 
 
@@ -59,6 +62,7 @@ class Metrics:
         self._make_model_metrics()
         self._make_part_metrics()
         self._make_note_metrics()
+        self._make_incident_metrics()
 
     def render_page(self) -> bytes:
         """Return the page that Prometheus reads, in its text format 0.0.4."""
@@ -91,7 +95,7 @@ class Metrics:
         self.triggers = self._make_counter(
             "sandpiper_triggers",
             "Triggers a worker was done with: done, partial, failed, told, settled, counted, "
-            "skipped; held, retried, handed_over, parked, error.",
+            "watched, skipped; held, retried, handed_over, parked, error.",
             "kind",
             "outcome",
         )
@@ -205,6 +209,21 @@ class Metrics:
             "sandpiper_pipelines_after", "What became of analysed pipelines.", "became"
         )
 
+    def _make_incident_metrics(self) -> None:
+        self.incidents = self._make_counter(
+            "sandpiper_incidents",
+            "Red branches: opened (also anew), closed, withdrawn (it was a flake).",
+            "change",
+        )
+        self.red_seconds = self._make_histogram(
+            "sandpiper_incident_seconds", "From an incident's opening to its end.", _RED
+        )
+        self.hits = self._make_counter(
+            "sandpiper_incident_hits",
+            "Notes that begin with a red branch: short (all they say, without a model), part.",
+            "kind",
+        )
+
     def _make_counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(name, about, labels, registry=self.registry)
 
@@ -217,7 +236,7 @@ class Metrics:
         return Histogram(name, about, labels, buckets=buckets, registry=self.registry)
 
 
-_ORIGINS = ("rule", "known")
+_ORIGINS = ("rule", "known", "incident", "train")
 
 
 @dataclass(slots=True)
@@ -271,6 +290,12 @@ def make_watcher(
                 for change, votes in (("given", given), ("withdrawn", withdrawn)):
                     for vote in votes:
                         metrics.reactions.labels(vote, change).inc()
+            case IncidentOpened():
+                metrics.incidents.labels("opened").inc()
+            case IncidentClosed(incident):
+                metrics.incidents.labels(incident.state).inc()
+                if incident.closed_at > incident.opened_at > 0:
+                    metrics.red_seconds.observe(incident.closed_at - incident.opened_at)
             case VerdictJudged(verdict, label):
                 metrics.verdict_labels.labels(Verdict(verdict).name.lower(), label).inc()
             case _:
@@ -289,6 +314,8 @@ def _count_end(metrics: Metrics, event: TurnEnded) -> None:
     if event.outcome.status is Status.FAILED:
         verdict = "failure"
     metrics.notes.labels(verdict, context.found_by if is_known else "model").inc()
+    if context.is_look and context.survey and context.survey.incidents:
+        metrics.hits.labels("short" if context.found_by == INCIDENT else "part").inc()
     for kind, number, _ in context.redactions:
         metrics.redactions.labels(kind).inc(number)
     for fold in context.folds:

@@ -54,7 +54,7 @@ def made(number: int, project: int = 7, path: str = "aviary/tern") -> Context:
 
 def keep(store: SessionStore, stored: Context, *, listed: bool = True) -> SessionKey:
     """Put it into the store as a turn that has ended."""
-    key = SessionKey(stored.subject.project_id, stored.subject.mr_iid, stored.session_id)
+    key = stored.subject.make_key(stored.session_id)
     store.commit_turn(key, 0, context_json.dump_context(stored))
     if listed:
         store.recent_turns.put_row(
@@ -333,3 +333,17 @@ def test_who_said_what_is_told_with_what_it_took(tmp_path: Path) -> None:
     )
     stored = tmp_path / f"sessions/7/42/{key.session_id}/0000/context.json"
     assert run(tmp_path, "show", key.session_id, "--json").stdout == stored.read_text() + "\n"
+
+
+def test_the_session_of_a_branch_is_listed_and_shown_by_its_branch(tmp_path: Path) -> None:
+    at = found(1_795_219_200, "")
+    of_branch = replace(at, subject=replace(at.subject, mr_iid=0, branch="release/1"))
+    keep(FolderStore(tmp_path), of_branch)
+    keep(FolderStore(tmp_path), replace(of_branch, session_id="8badf00d" + "0" * 12), listed=False)
+    done = run(tmp_path, "list")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["aviary/tern@release/1"] * 2
+    shown = run(tmp_path, "show", "8badf00d")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert re.search(r"branch +aviary/tern@release/1\n", shown.stdout)
+    assert "merge request" not in shown.stdout

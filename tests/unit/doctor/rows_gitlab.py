@@ -17,6 +17,7 @@ from tests.unit.doctor.breaks import (
     token,
     workflow,
 )
+from worker.doctor.base import CheckStatus
 
 
 def hide_logs(bed: Bed) -> None:
@@ -52,6 +53,16 @@ def sign_in(secret: str = "", ahead: str = "") -> Break:
 def forget_secret(bed: Bed) -> None:
     sign_in()(bed)
     del bed.env["GITLAB_OIDC_CLIENT_SECRET"]
+
+
+def run_again_as(access: Access) -> Break:
+    """Jobs are to be run again where a branch is green, by a bot with this role."""
+
+    def change(bed: Bed) -> None:
+        bed.role(access)
+        bed.file["incidents"] = {"rerun": 20}
+
+    return change
 
 
 ROWS = [
@@ -369,5 +380,23 @@ ROWS = [
         F,
         "may not comment in team/service",
         "a Reporter",
+    ),
+    Row(
+        "jobs that the bot may not run again",
+        run_again_as(Access.REPORTER),
+        "role",
+        "role",
+        W,
+        "may run no jobs again in team/service",
+        "a Developer there, or set incidents.rerun to 0",
+    ),
+    Row(
+        "jobs that the bot may run again",
+        run_again_as(Access.DEVELOPER),
+        "role",
+        "role",
+        CheckStatus.GOOD,
+        "is Developer or more in 1 of 1 projects",
+        "",
     ),
 ]

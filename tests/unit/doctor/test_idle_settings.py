@@ -91,6 +91,13 @@ EXAMPLES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"metrics": {"enabled": True}},
     ),
     "known.days": ({"known": {"days": 3, "answer": False}}, {"known": {"answer": True}}),
+    **{
+        f"incidents.{name}": (
+            {"incidents": {"branches": [], name: value}},
+            {"incidents": {"branches": ["main"]}},
+        )
+        for name, value in {"issue": True, "rerun": 10}.items()
+    },
 }
 """For each key, settings in which it has no effect, and what is then to be set beside it."""
 

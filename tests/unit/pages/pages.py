@@ -160,14 +160,14 @@ class Site:
 
     def keep(self, *turns: Context, files: Mapping[str, bytes] | None = None) -> None:
         for each in turns:
+            key = each.subject.make_key(KEY.session_id)
             if files is not None:
-                self.store.write_files(KEY, each.turn, [archive(files)])
-            self.store.commit_turn(KEY, each.turn, context_json.dump_context(each))
+                self.store.write_files(key, each.turn, [archive(files)])
+            self.store.commit_turn(key, each.turn, context_json.dump_context(each))
             self.list(each)
 
     def list(self, turn: Context) -> None:
         self.list_row(recent.make_row(turn))
 
     def list_row(self, row: recent.Row) -> None:
-        key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-        self.store.recent_turns.put_row(key, row.turn, row.started_at, recent.dump_row(row))
+        self.store.recent_turns.put_row(row.key, row.turn, row.started_at, recent.dump_row(row))

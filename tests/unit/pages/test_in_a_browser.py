@@ -8,6 +8,7 @@ import pytest
 
 from tests.browser import CHROMIUM, Browser, open_browser
 from tests.contexts import SUBJECT
+from tests.kept_incidents import HOUR, LANDINGS, keep, make_closed, make_failure, make_open
 from tests.unit.pages.pages import KEY, NOW, TOKEN, Site, hostile
 from tests.unit.pages.test_overview import ROWS_TO_FIND
 from tests.unit.pages.test_report_page import count
@@ -15,6 +16,7 @@ from tests.unit.pages.test_report_page import turn as judge
 from tests.unit.pages.test_session_page import told
 from worker.conversation.context import Context
 from worker.conversation.messages import Assistant, ToolResult
+from worker.jobs.verdict_days import DAY
 from worker.sessions.store import Claim
 from worker.verdict.aftermath import Label
 
@@ -24,7 +26,7 @@ pytestmark = [
 ]
 
 LONG = "no_space_in_it_" * 40
-PAGES = ("session", "hostile", "overview", "report", "nothing")
+PAGES = ("session", "hostile", "overview", "report", "incidents", "nothing")
 PHONE, DESKTOP, PAPER = 390, 1280, 718
 
 READ_CONTRAST = """(() => {
@@ -94,8 +96,18 @@ def write_page(name: str, folder: Path) -> Path:
     elif name == "report":
         labels = (Label.CONFIRMED, Label.CONTRADICTED, Label.OPEN)
         count(site, *(judge(at, labels[at % 3], jobs=LONG, cause=LONG) for at in range(12)))
-    path = {"overview": "", "report": "/report", "nothing": "/nothing"}.get(name)
-    address = f"/sessions{path}" if path is not None else f"/sessions/{KEY.session_id}"
+    elif name == "incidents":
+        long = make_failure(NOW - HOUR, text=LONG, jobs=(LONG, LONG))
+        mended = replace(LANDINGS[1], title="Read the times of boats from the new feed")
+        found = [make_closed(NOW - DAY), replace(make_open(NOW), failures=(long,))]
+        keep(site.store, found, landings=(LANDINGS[0], mended))
+    paths = {
+        "overview": "sessions",
+        "report": "sessions/report",
+        "incidents": "incidents",
+        "nothing": "sessions/nothing",
+    }
+    address = f"/{paths.get(name, f'sessions/{KEY.session_id}')}"
     answer = site.client.get(
         address, params={"sig": site.sign()}, headers={"authorization": f"Bearer {TOKEN}"}
     )
@@ -128,6 +140,17 @@ def test_no_page_is_wider_than_its_window(
     browser.open(pages[name], width)
     browser.run(OPEN_ALL)
     assert browser.run("document.scrollingElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("name", ["overview", "incidents"])
+def test_no_text_of_a_list_leaves_its_cell(
+    browser: Browser, pages: dict[str, str], name: str
+) -> None:
+    browser.open(pages[name], 1100)
+    cells = "[...document.querySelectorAll('.list td, .list tbody th')]"
+    outside = f"{cells}.filter(each => each.scrollWidth > each.clientWidth + 1)"
+    assert browser.run(f"{cells}.length") >= 6
+    assert browser.run(f"{outside}.map(each => each.textContent.slice(0, 60))") == []
 
 
 @pytest.mark.parametrize("name", PAGES)

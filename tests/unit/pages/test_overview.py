@@ -279,3 +279,28 @@ def test_a_search_that_ended_early_says_how_far_it_came(site: Site) -> None:
     assert "No turn matches so far." in text
     assert "Search further back" in text
     assert "Searched back to 2027-01-15 08:00." in text
+
+
+def test_a_turn_on_a_branch_names_the_branch(site: Site) -> None:
+    subject = replace(
+        SUBJECT,
+        mr_iid=0,
+        branch="main",
+        web_url="https://gitlab.example/aviary/tern/-/commits/main",
+    )
+    before = replace(turn(1), verdict="caused by this change", subject=subject)
+    site.keep(replace(before, session_id=KEY.session_id))
+    for number in range(2, ROWS + 2):
+        site.list(turn(number))
+    answer = site.client.get("/sessions", headers=BEARER)
+    seen = Seen(answer.text)
+    text = " ".join(seen.text.split())
+    assert "aviary/tern@main · pipeline 900 Caused by what landed" in text
+    assert subject.web_url in seen.links
+    found = Seen(site.client.get("/sessions?text=tern@main", headers=BEARER).text)
+    assert "Caused by what landed" in found.text
+    ((cursor, _),) = site.store.recent_turns.list_newest(1)
+    assert "branch-main" in cursor
+    rest = site.client.get(f"/sessions?before={cursor}", headers=BEARER)
+    assert rest.status_code == 200
+    assert "Caused by what landed" not in rest.text

@@ -156,3 +156,12 @@ def test_hostile_texts_are_shown_as_text(site: Site) -> None:
         assert seen.tags <= TAGS
         assert seen.attributes <= ATTRIBUTES
         assert not [link for link in seen.links if link.startswith("javascript")]
+
+
+def test_a_failure_on_a_branch_is_named_by_the_branch(site: Site) -> None:
+    url = "https://gitlab.example.com/aviary/tern/-/commits/release/1"
+    count(site, turn(1), turn(2, mr_iid=0, branch="release/1", web_url=url))
+    seen = Seen(read(site))
+    assert url in seen.links
+    assert "@release/1" in seen.text
+    assert "!1" in seen.text

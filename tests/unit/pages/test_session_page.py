@@ -365,3 +365,23 @@ def test_a_fold_stands_where_it_was_made_and_says_what_it_hid() -> None:
 def test_a_turn_is_named_by_what_it_was_for(turn: int, look: int, title: str) -> None:
     stored = view.StoredTurn(replace(told(turn), look=look))
     assert view.build_page([stored], Limits()).turns[0].title == title
+
+
+def test_the_page_of_a_branchs_session_says_so(site: Site) -> None:
+    subject = replace(
+        SUBJECT,
+        mr_iid=0,
+        branch="release/<b>1",
+        web_url="https://gitlab.example/aviary/tern/-/commits/release/1",
+    )
+    done = replace(told(), subject=subject, verdict="caused by this change", note_text="**Note**")
+    site.keep(done)
+    seen = Seen(get(site))
+    text = " ".join(seen.text.split())
+    assert "Branch release/<b>1 of aviary/tern" in text
+    assert "aviary/tern@release/<b>1" in text
+    assert "Caused by what landed" in text
+    assert "nothing was posted" in text
+    assert subject.web_url in seen.links
+    assert "https://gitlab.example/aviary/tern/-/pipelines/900" in seen.links
+    assert "!0" not in text

@@ -97,6 +97,13 @@ def door(sim: GitLabSim, tmp_path: Path) -> Door:
     return Door(sim, tmp_path)
 
 
+def test_so_one_comes_to_the_incidents(door: Door) -> None:
+    browser = door.open_browser()
+    assert browser.get(f"{URL}/incidents?project=a/b").status_code == 401
+    assert door.sign_in(browser, "incidents?project=a/b").status_code == 200
+    assert browser.visited[-1] == f"{URL}/incidents?project=a/b"
+
+
 def test_a_member_of_the_group_signs_in_and_comes_back_to_the_page(door: Door) -> None:
     browser = door.open_browser()
     asked = browser.get(f"{REPORT}?days=90")

@@ -11,13 +11,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sandbox.base import ExecResult, SandboxGone, SandboxUnavailable
+from tests.contexts import context
 from tests.fakes import EMPTY, HandClock, MemorySandbox, says
 from tests.jobs import FINDING, EchoToolset, Job, MemoryDriver
 from tests.simulators.gitlab import GitLabSim
-from worker.conversation.context import SessionKey
+from worker.conversation.context import INCIDENT, Outcome, SessionKey, Status
+from worker.conversation.events import IncidentClosed, IncidentOpened, TurnEnded
 from worker.conversation.messages import ToolCall
 from worker.conversation.triggers import Trigger
 from worker.errors import ConfigError, ModelError, SandboxLost, StoreError
+from worker.incidents.record import BranchFailure, Incident, IncidentState
 from worker.jobs import delivery
 from worker.models.wrapper import FAILURES, Breaker
 from worker.queue.recovery import Recovery
@@ -25,6 +28,7 @@ from worker.sessions.folder import FolderStore
 from worker.sessions.store import SessionStore
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.parts import CountedDriver, CountedObjects, CountedSandbox, Telemetry
+from worker.verdict.jobs import Survey
 from worker.verdict.verdict import Verdict
 
 KEY = SessionKey(7, 42, "0123456789abcdef0123")
@@ -57,6 +61,31 @@ def perform(at: Job, told: Telemetry, waited: float | None = 2.0) -> list[Trigge
         at.make_trigger(), deps, told.watch, lambda one, _: later.append(one), waited
     )
     return later
+
+
+def test_incidents_and_whom_they_hit_are_counted(told: Telemetry) -> None:
+    failure = BranchFailure("key", "E", ("test",), 101, 5.0)
+    opened = Incident("main-101", IncidentState.OPEN, (failure,), opened_at=1000.0)
+    closed = replace(opened, state=IncidentState.CLOSED, closed_at=4000.0)
+    hit = context(survey=Survey(incidents=("main-101",)), outcome=Outcome(Status.DONE, ""))
+    short, reply = replace(hit, found_by=INCIDENT), replace(hit, turn=1, look=0)
+    ends = [TurnEnded(0, Outcome(Status.DONE, ""), "", "", each) for each in (hit, short, reply)]
+    for end in (*ends, ends[1], TurnEnded(0, Outcome(Status.DONE, ""), "", "")):
+        told.watch(end)
+    # A clock that was set back leaves no time.
+    taken_back = replace(closed, state=IncidentState.WITHDRAWN, closed_at=0.0)
+    for change in (
+        *(IncidentOpened(opened), IncidentClosed(closed)),
+        *(IncidentOpened(opened), IncidentClosed(taken_back)),
+    ):
+        told.watch(change)
+    changes = {"opened": 2, "closed": 1, "withdrawn": 1}
+    for name, count in changes.items():
+        assert value(told.metrics, "sandpiper_incidents_total", change=name) == count
+    assert value(told.metrics, "sandpiper_incident_hits_total", kind="short") == 2
+    assert value(told.metrics, "sandpiper_incident_hits_total", kind="part") == 1
+    assert value(told.metrics, "sandpiper_incident_seconds_sum") == 3000
+    assert value(told.metrics, "sandpiper_incident_seconds_count") == 1
 
 
 def test_a_run_is_counted_from_the_queue_to_the_note(at: Job, told: Telemetry) -> None:

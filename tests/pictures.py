@@ -1,19 +1,33 @@
 """Makes the pictures of pages in `.docs/` anew: `python -m tests.pictures`; needs Chromium.
 
-The session is a real one of the bundled case; what else the lists show is made up.
+The session is a real one of the bundled case, the note on a red branch that of a story which the
+whole product has played; what else the lists show is made up. `incident-note` after the command
+makes the picture of that note alone.
 """
 
 import random
+import re
+import sys
 import tempfile
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import yaml
 
 from tests.browser import Browser, open_browser
 from tests.flow.product import Product, product
+from tests.kept_incidents import LANDINGS, make_closed, make_failure, make_open
+from tests.kept_incidents import keep as keep_branch
+from tests.product_stories import CountingModel, ProductStory
+from tests.simulators.gitlab import GitLabSim
 from worker.conversation.context import SessionKey
+from worker.conversation.messages import User
+from worker.conversation.model import Reply, Request
+from worker.incidents.record import NOBODY
 from worker.jobs.verdict_days import DAY, JudgedTurn, count_day, write_day
 from worker.lab import story
+from worker.pages.texts import render_note
 from worker.sessions.folder import FolderStore
 from worker.sessions.layout import name_day
 from worker.sessions.recent import Row, dump_row
@@ -39,8 +53,108 @@ VERDICTS = [*Verdict, Verdict.CHANGE, Verdict.FLAKY]
 REASON = "its pipeline passed when it was run again"
 
 
+RED_BRANCH = """
+settings: {branches: [default]}
+errors:
+  E: "E       AssertionError: assert [] == ['23:50']"
+events:
+  - {at: 0m, land: A, by: mara, files: [ferrytimes/routes.py]}
+  - {at: 5m, pipeline: 1096, commit: A, jobs: {unit-tests: ok}}
+  - {at: 20m, land: B, mr: 123, by: li, files: [ferrytimes/windows.py]}
+  - {at: 22m, open: 131, base: B, by: ola, files: [docs/fares.md]}
+  - {at: 23m, open: 140, times: 12, every: 1s, base: B, by: jonas, files: [docs/harbours.md]}
+  - {at: 30m, pipeline: 1102, commit: B, jobs: {unit-tests: E}}
+  - {at: 32m, open: 130, base: B, reverts: B, by: li, files: [ferrytimes/windows.py]}
+  - {at: 34m, pipeline: 1110, times: 12, every: 1s, mr: 140, jobs: {unit-tests: E}}
+  - {at: 40m, pipeline: 1130, mr: 130, jobs: {unit-tests: ok}}
+  - {at: 48m, pipeline: 1131, mr: 131, jobs: {unit-tests: E}}
+  - {at: 115m, land: C, mr: 130, by: li, reverts: B, files: [ferrytimes/windows.py]}
+  - {at: 125m, pipeline: 1140, commit: C, jobs: {unit-tests: ok}}
+"""
+ASKING = 131
+STAGES = (
+    (60, "09:48, some seconds after the pipeline failed"),
+    (130, "11:05, the same note"),
+)
+FOUND = """## Verdict
+caused by this change
+
+## Failed
+unit-tests: test_night_boats
+
+## Cause
+Since `!123` tides that go on over midnight are two windows again, so the 23:50 boat is missing.
+
+## Evidence
+- job {job} line {line}: {error}
+
+## What to do
+Revert `!123`.
+"""
+CARD = """<!doctype html><meta charset="utf-8"><style>
+body { margin: 0; padding: 36px 36px 12px; background: #fff; color: #28272d;
+  font: 22px/1.45 "Noto Sans", sans-serif }
+h2 { margin: 0 0 10px 68px; font-size: 20px; font-weight: normal; color: #626168 }
+section { display: flex; gap: 20px; margin-bottom: 26px }
+.who { flex: none; width: 48px; height: 48px; border-radius: 24px; background: #6e49cb; color: #fff;
+  font-weight: bold; text-align: center; line-height: 48px }
+article { flex: 1; padding: 16px 26px 6px; border: 1.5px solid #dcdcde; border-radius: 8px }
+article > p, article > div > p { margin: 0 0 16px } .said { color: #626168 }
+.role { float: right; padding: 0 12px; border: 1.5px solid #bfbfc3; border-radius: 14px;
+  font-size: 17px; color: #626168 }
+code { padding: 2px 6px; border-radius: 4px; background: #ececef;
+  font: 19px "DejaVu Sans Mono", monospace }
+a { color: #0b5cad; text-decoration: none } sub { font-size: 18px; vertical-align: baseline;
+  color: #626168 }
+</style>"""
+
+
 def main() -> None:
-    """Make all pictures."""
+    """Make all pictures, or that of a note on a red branch."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        draw_red_branch(Path(place))
+    if "incident-note" not in sys.argv:
+        draw_pages()
+
+
+@dataclass
+class FindingModel(CountingModel):
+    """Answers with what it finds, and quotes the error that it is shown."""
+
+    def reply(self, request: Request) -> Reply:
+        told = "".join(each.text for each in request.messages if isinstance(each, User))
+        shown = re.search(r"excerpt of job (\d+):\n(?: {4}.*\n)*? {4}(\d+): (E {3}.*)", told)
+        assert shown, told
+        job, line, error = shown.groups()
+        return replace(super().reply(request), text=FOUND.format(job=job, line=line, error=error))
+
+
+def draw_red_branch(place: Path) -> None:
+    """Draw the note of a merge request into a red branch: as it was, and once that is green."""
+    cards = [CARD]
+    with GitLabSim() as sim:
+        played = ProductStory(yaml.safe_load(RED_BRANCH), sim, place)
+        played.model = FindingModel([])
+        for until, when in STAGES:
+            for minute in range(1, until + 1):
+                played.deliver(played.play(f"{minute}m"))
+            note = render_note(re.sub("<!--.*-->", "", played.look().notes[ASKING]))
+            cards.append(
+                f"<h2>{when}</h2><section><div class=who>S</div><article><p><span class=role>"
+                "Developer</span><b>Sandpiper</b> <span class=said>@project_501_bot_4c2e</span></p>"
+                f"{note}</article></section>"
+            )
+        assert len(played.model.sessions) == 1
+    page = place / "note.html"
+    page.write_text("\n".join(cards), "utf-8")
+    with open_browser(place / "chromium") as browser:
+        browser.open(page.as_uri(), 1425)
+        height = browser.run("document.documentElement.getBoundingClientRect().height")
+        browser.take_picture(FOLDER / "incident-note.png", round(height))
+
+
+def draw_pages() -> None:
+    """Draw the operators' pages and a session's."""
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place,
         product(Path(place), story.make_script(), "memory://") as made,
@@ -49,6 +163,7 @@ def main() -> None:
         made.env["SANDPIPER_OPERATOR_TOKEN"] = TOKEN
         tell_story(made)
         fill_store(FolderStore(made.folder / "store"), random.Random(7), time.time())
+        fill_branches(FolderStore(made.folder / "store"), time.time())
         address = made.notes()[0].body.partition("(https://sandpiper.example")[2]
         with made.serve(), open_browser(Path(place) / "chromium") as browser:
             take_pictures(browser, made.url, address.partition(")")[0])
@@ -81,6 +196,29 @@ def fill_store(store: FolderStore, dice: random.Random, now: float) -> None:
             if row.verdict
         ]
         write_day(store.records, count_day(name_day(now - back * DAY), turns, now))
+
+
+def fill_branches(store: FolderStore, now: float) -> None:
+    """Put made-up red branches into the store: one red now, one green again, one a flake."""
+    titles = ("Join tide windows that overlap", "Read tides from the new feed")
+    landings = tuple(
+        replace(each, title=title, author=who)
+        for each, title, who in zip(LANDINGS, titles, AUTHORS, strict=False)
+    )
+    error = "E       AssertionError: assert [] == ['23:50']"
+    red = make_failure(now - 2500, text=error, jobs=("unit-tests",), since_pipeline=94961)
+    open_now = replace(make_open(now - 2500), failures=(red,), hit=(131, *range(140, 152)))
+    open_now = replace(open_now, short=open_now.hit[:-1], cause="", to_do="")
+    image = "ERROR: pull access denied for registry.example.com/base:12.9"
+    drift = make_failure(
+        *(now - 3 * DAY, "image"), text=image, jobs=("build", "lint"), suspect="",
+        since_pipeline=94811, until_pipeline=94820, until_at=now - 3 * DAY + 5000, ended_by=NOBODY, landings=(),
+    )  # fmt: skip
+    over = replace(make_closed(now - 3 * DAY), failures=(drift,), hit=(118, 119, 121))
+    over = replace(over, short=over.hit, seconds=140.0)
+    mended = replace(make_closed(now - 9 * DAY, number=94402), hit=(97, 98))
+    keep_branch(store, [mended, open_now], project="northsound/ferrytimes", landings=landings)
+    keep_branch(store, [over], project_id=8, project="platform/build-images", branch="release/12")
 
 
 def make_row(number: int, dice: random.Random, now: float) -> Row:
@@ -120,6 +258,7 @@ def take_pictures(browser: Browser, url: str, address: str) -> None:
         ("session-desktop", address, 1100, 1180, False),
         ("session-phone", address, 390, 1360, True),
         ("overview", "/sessions", 1100, 1160, False),
+        ("incidents", "/incidents", 1100, 700, False),
         ("report", "/sessions/report?days=90", 1100, 1130, False),
         ("report-phone", "/sessions/report?days=90", 390, 1360, True),
     ):

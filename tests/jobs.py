@@ -27,12 +27,14 @@ from worker.jobs.commands import CommandAnswered
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import FolderStore
+from worker.sessions.incidents import IncidentStore
 from worker.settings.playbook import Playbook, Workflow
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import DayBudget
 from worker.turns.parts import (
     Attempt,
     Deps,
+    Explain,
     GitLab,
     NoKnownFailures,
     Queue,
@@ -97,7 +99,7 @@ class EchoToolset:
     ) -> None:
         pass
 
-    def survey_failures(self, shown: int = 0) -> Survey:
+    def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
         return Survey()
 
     def count_redactions(self) -> Mapping[tuple[str, str], int]:
@@ -172,6 +174,7 @@ class Job:
                 NoKnownFailures(),
                 self.store.recent_turns,
                 DayBudget(self.store.records, self.clock, 0.0),
+                IncidentStore(self.store.records, self.clock.now),
             ),
             Queue(Journal(self.store.records, self.leases, self.clock), self.leases, "worker-1"),
         )

@@ -123,4 +123,6 @@ def read_headline(body: str) -> str:
     """The label that a note's headline stands for."""
     found = re.search(r"^\*\*(.+?)\*\*", body, re.MULTILINE)
     assert found, body
+    if found[1].startswith("Already failing on `"):  # an incident of the target branch
+        return LABELS[Verdict.TARGET]
     return next(LABELS[verdict] for verdict, words in HEADLINES.items() if words == found[1])

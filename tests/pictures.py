@@ -212,7 +212,8 @@ def fill_branches(store: FolderStore, now: float) -> None:
     image = "ERROR: pull access denied for registry.example.com/base:12.9"
     drift = make_failure(
         *(now - 3 * DAY, "image"), text=image, jobs=("build", "lint"), suspect="",
-        since_pipeline=94811, until_pipeline=94820, until_at=now - 3 * DAY + 5000, ended_by=NOBODY, landings=(),
+        since_pipeline=94811, until_pipeline=94820,
+        until_at=now - 3 * DAY + 5000, ended_by=NOBODY, landings=(),
     )  # fmt: skip
     over = replace(make_closed(now - 3 * DAY), failures=(drift,), hit=(118, 119, 121))
     over = replace(over, short=over.hit, seconds=140.0)

@@ -16,6 +16,7 @@ from worker.gitlab.read.survey.reader import read_survey
 from worker.jobs import delivery
 from worker.safety.redact import Redaction
 from worker.sources.table import bind_sources
+from worker.turns.parts import Explain
 from worker.verdict import known
 from worker.verdict.jobs import Survey
 
@@ -39,9 +40,9 @@ class SurveyedToolset(EchoToolset):
 
     reader: Reader | None = None
 
-    def survey_failures(self, shown: int = 0) -> Survey:
+    def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
         assert self.reader is not None
-        return read_survey(self.reader)
+        return read_survey(self.reader, explain=explain)
 
 
 QUOTE = "- job JOB line LINE: ERROR"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from tests.bench import (
     attacks,
     chaos,
+    flood,
     folds,
     loop_overhead,
     many,
@@ -26,6 +27,7 @@ from tests.bench import (
 
 BENCHES: dict[str, Callable[[], None]] = {
     "cache": prompt_cache.main,
+    "flood": flood.main,
     "folds": folds.main,
     "loop": loop_overhead.main,
     "preview": preview.main,
@@ -47,6 +49,7 @@ BENCHES: dict[str, Callable[[], None]] = {
 WITH_WORDS: dict[str, Callable[[Sequence[str]], None]] = {
     "chaos": chaos.main,
     "attacks": attacks.main,
+    "flood": flood.main,
     "ops": ops.main,
 }
 """Those that, named first, have the words after them."""
@@ -59,7 +62,8 @@ def main(words: list[str]) -> None:
         return
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
-        usage="%(prog)s [-h] [NAME ...] | chaos [OPTION ...] | attacks [AREA ...] | ops [TABLE]",
+        usage="%(prog)s [-h] [NAME ...] | chaos [OPTION ...] | attacks [AREA ...] | flood [N]"
+        " | ops [TABLE]",
         epilog="chaos --help and attacks --help tell what may follow; make bench has the services.",
     )
     help = f"what to measure, all by default: {', '.join(BENCHES)}"

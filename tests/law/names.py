@@ -32,6 +32,7 @@ ALLOWED = {
     "DiffFile.collapsed": "GitLab's field",
     "Discussion.resolved": "GitLab's field",
     "Note.resolved": "GitLab's field",
+    "Project.archived": "GitLab's field",
     "Job.erased": "GitLab's word for a log that was deleted",
     "TestRequest.created": "Testing Farm's field",
     "TestRequest.updated": "Testing Farm's field",

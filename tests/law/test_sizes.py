@@ -12,12 +12,12 @@ FILE = {"worker": 400, "sandbox": 400, "tests": 500}
 FUNCTION = 60
 
 MOST: dict[str, float] = {
-    "files": 365,
-    "lines": 79_100,
-    "public functions and classes": 1_770,
-    "Protocols": 20,
-    "private helpers used once in 1,000 lines": 12.0,
-    "modules with one importer": 81,
+    "files": 411,
+    "lines": 88_400,
+    "public functions and classes": 1_940,
+    "Protocols": 21,
+    "private helpers used once in 1,000 lines": 12.6,
+    "modules with one importer": 100,
 }
 """What the house may weigh. Who makes it lighter lowers the figure; who must raise one says why."""
 

@@ -296,7 +296,7 @@ class StoryMarks:
             fields = self.labels.get(row["close"])
             return fields is not None and any(
                 each.key in fields["keys"]
-                and each.since in many(fields["since"])
+                and each.since_pipeline in many(fields["since"])
                 and each.until_pipeline
                 for each in failures
             )

@@ -282,10 +282,12 @@ _TEST_RESULT = re.compile(
 def find_last_words(lines: Sequence[str]) -> Mapping[str, str]:
     """Return the last lines of a script that reached its time limit: they show where it hung.
 
-    Nothing if they are only the script's own commands.
+    What the runner says before the first command is none of it. Nothing if they are only the
+    script's own commands.
     """
     end = next((at for at, line in enumerate(lines) if _AFTER_THE_SCRIPT.match(line)), len(lines))
-    said = [line.strip() for line in lines[:end] if line.strip()][-_LAST:]
+    begin = next((at for at, line in enumerate(lines[:end]) if line.startswith("$ ")), 0)
+    said = [line.strip() for line in lines[begin:end] if line.strip()][-_LAST:]
     if all(line.startswith("$ ") for line in said):
         return {}
     return {f"at the end: {normalise_places(line)}": f"at the end: {line}" for line in said}

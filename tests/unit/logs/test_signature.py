@@ -494,3 +494,7 @@ def test_the_last_words_of_a_script_say_where_it_hung() -> None:
     assert where.keys() != find_last_words([*other, *runners]).keys()
     assert "at the end: waiting for the lock after 3000 s" in where.values()
     assert find_last_words(["$ make", "$ pytest", *runners]) == find_last_words(runners) == {}
+    prepared = ["Checking out 1c10088a as detached HEAD (ref is main)...",
+                'Executing "step_script" stage of the job script']  # fmt: skip
+    assert find_last_words([*prepared, *said, *runners]) == where
+    assert find_last_words([*prepared, "$ make unit", *runners]) == {}

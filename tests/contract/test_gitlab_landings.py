@@ -50,7 +50,10 @@ def test_a_revert_says_what_it_takes_back(
 ) -> None:
     bad = land(sim, scene, "a.py")
     good = land(sim, scene, "a.py", 'Revert "a"', f'Revert "a"\n\nThis reverts commit {bad}.\n')
-    assert get_landing(reader.read_branch(record), good).reverts == (bad,)
+    mend = land(sim, scene, "b.py", 'Revert "b"', 'Revert "b"\n\nThis reverts merge request !12\n')
+    found = reader.read_branch(record)
+    assert get_landing(found, good).reverts == (bad,)
+    assert get_landing(found, mend).reverts == ("!12",)
 
 
 def test_commits_of_one_merge_request_that_moved_the_branch_forward_are_one_landing(

@@ -40,7 +40,7 @@ class Landing:
     files: tuple[str, ...] | None = None
     """The paths that it changed; None if not known."""
     reverts: tuple[str, ...] = ()
-    """The commits that its message says it reverts."""
+    """The commits, and the merge requests as `!12`, that its message says it reverts."""
     commits: tuple[str, ...] = ()
     """The other commits that landed with it by the first parents, the newest first: the branch was
     only moved forward."""
@@ -310,7 +310,7 @@ class RequestRecord:
     contains: tuple[str, ...] = ()
     """The merge request's own commits, the newest first: by them it is seen to be stacked."""
     reverts: tuple[str, ...] = ()
-    """The commits that the messages of its own say they revert."""
+    """What the messages of its own commits say they revert, as in `Landing.reverts`."""
     cars: tuple[int, ...] = ()
     """The merge requests in front of it in its train, the first one first."""
     jobs: tuple[JobEnd, ...] = ()

@@ -36,9 +36,12 @@ def contains_landing(request: RequestRecord, landing: Landing) -> bool:
     )
 
 
-def is_revert(commits: Sequence[str], landing: Landing) -> bool:
-    """Whether commits that are taken back are those of a landing."""
-    return landing.sha in commits or (landing.mr_sha != "" and landing.mr_sha in commits)
+def is_revert(reverts: Sequence[str], landing: Landing) -> bool:
+    """Whether what is taken back, commits and merge requests (`!12`), is that of a landing."""
+    names = {landing.sha, landing.mr_sha or landing.sha}
+    return not names.isdisjoint(reverts) or (
+        landing.mr_iid != 0 and f"!{landing.mr_iid}" in reverts
+    )
 
 
 def has_seen(request: RequestRecord, span: Span, history: History) -> bool:

@@ -18,6 +18,7 @@ from worker.incidents.record import (
     TrainCause,
 )
 from worker.incidents.trains import find_breaker
+from worker.incidents.witnesses import is_revert
 
 GREEN, RED = make_pipeline(1, "A", 100, unit="ok"), make_pipeline(2, "B", 1100, unit="E")
 BROKEN = judge_branch(make_record("AB", GREEN, RED), (), 5000)
@@ -201,3 +202,12 @@ def test_only_together_with_one_car_in_front(other: RequestRecord, partner: int)
     request = _make_car(33, "A", (31, 32), "E")
     found = find_breaker(TRAIN, request, [*runs, request])
     assert (found.cause, found.together_with) == (TrainCause.OWN, partner)
+
+
+def test_what_is_taken_back_is_named_by_its_commits_or_its_merge_request() -> None:
+    landing = Landing("A", 100, mr_iid=12, mr_sha="tip")
+    for names in (("A",), ("tip",), ("!12",), ("!1", "!12")):
+        assert is_revert(names, landing)
+    for other in ([], ["B"], ["!1"], ["!123"], ["12"]):
+        assert not is_revert(other, landing)
+    assert not is_revert(("!0", ""), Landing("A", 100))

@@ -33,13 +33,19 @@ MOST_FILES = 300
 _FILE_PAGES = 3
 _LONGEST_TITLE, _LONGEST_NAME, _LONGEST_PATH = 300, 100, 300
 
-_REVERTS = re.compile(r"\b[Tt]his reverts (?:commit|merge commit) ([0-9a-f]{7,64})\b")
+_REVERTS = re.compile(
+    r"\b[Tt]his reverts (?:(?:commit|merge commit) (?P<sha>[0-9a-f]{7,64})\b"
+    r"|merge request (?P<request>!\d{1,18})\b)"
+)
+"""What GitLab writes when somebody presses *Revert*: on a commit, or on a merge request."""
 _MOST_REVERTS = 20
 
 
 def find_reverts(message: str) -> tuple[str, ...]:
-    """Return the commits that a commit's message says it reverts."""
-    return tuple(dict.fromkeys(_REVERTS.findall(message)))[:_MOST_REVERTS]
+    """Return the commits, and the merge requests as `!12`, that a commit's message says it
+    reverts."""
+    found = (each["sha"] or each["request"] for each in _REVERTS.finditer(message))
+    return tuple(dict.fromkeys(found))[:_MOST_REVERTS]
 
 
 @dataclass(frozen=True, slots=True)

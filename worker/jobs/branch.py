@@ -60,15 +60,16 @@ def watch_branch(trigger: BranchEnded, deps: Deps, run: Attempt) -> Skipped | Br
 
 
 def watch_requests(subject: Subject, deps: Deps, run: Attempt) -> None:
-    """Judge the red branches of a merge request's project anew if its pipeline shows something of
-    them, and do what follows. GitLab is not asked. Raises as `watch_branch` does.
+    """Judge the branches of a merge request's project anew if its pipeline shows something of
+    their incidents, and do what follows: also of one that is over, as the run may clear a suspect.
+    GitLab is not asked. Raises as `watch_branch` does.
 
     A run that shows nothing but that it is hit, too, is counted: that costs the same however many
     others are hit.
     """
     store = deps.storage.incidents
     for record in list(store.list_branches(subject.project_id)):
-        if all(each.state not in RED for each in record.incidents):
+        if all(each.state is IncidentState.WITHDRAWN for each in record.incidents):
             continue
         shown = store.read_request(subject.project_id, record.branch, subject.mr_iid)
         if shown is None:
@@ -76,6 +77,8 @@ def watch_requests(subject: Subject, deps: Deps, run: Attempt) -> None:
         if _shows_news(record, shown, deps.runtime.clock.now()):
             judged, requests = _judge(record, deps, run)
             follow_up(judged, requests, deps, run)
+            continue
+        if all(each.state not in RED for each in record.incidents):
             continue
         counted = _count_hit(record, shown, deps)
         if is_waiting(counted, deps) and not _is_queued(counted, deps):
@@ -134,8 +137,8 @@ def _store_judgement(
 
 
 def _shows_news(record: BranchRecord, shown: RequestRecord, now: float) -> bool:
-    """Whether a merge request's run changes what holds of the red incidents of a branch, besides
-    whom they hit."""
+    """Whether a merge request's run changes what holds of the incidents of a branch, besides whom
+    they hit."""
     judged = judge_branch(record, (shown,), now)
     return _outline(judged, shown.mr_iid) != _outline(record, shown.mr_iid)
 
@@ -152,7 +155,7 @@ def _outline(record: BranchRecord, mr_iid: int) -> Sequence[object]:
             },
         )
         for each in record.incidents
-        if each.state in RED
+        if each.state is not IncidentState.WITHDRAWN
     ]
 
 

@@ -321,8 +321,7 @@ def _edit_block(subject: Subject, key: SessionKey, lines: str, deps: Deps) -> bo
     if finished.kept_back:
         log.warning("session %s: note left as it is", key.session_id)
         return True
-    reason = deps.gitlab.pipelines.explain_superseded(subject)
-    if reason and not reason.startswith("superseded"):
+    if reason := deps.gitlab.pipelines.explain_over(subject):
         log.info("session %s: note left as it is: %s", key.session_id, reason)
         return True
     try:

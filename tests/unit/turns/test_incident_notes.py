@@ -4,16 +4,19 @@ it says once the branch is green again."""
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fakes import says
 from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline
+from tests.steps import Killed
 from tests.surveyed import RACE, At, concludes
 from worker.conversation.context import INCIDENT
 from worker.incidents.judge import judge_branch
 from worker.incidents.record import BranchRecord, JobOutcome, RequestRecord
 from worker.lab.gitlab.state import Commit
+from worker.sessions.folder import FolderStore
 from worker.settings.runs import IncidentSettings
 from worker.turns import incident_notes
 from worker.turns.day_budget import DayBudget
@@ -290,23 +293,32 @@ def test_people_who_delete_a_note_or_close_the_merge_request_hear_no_more(at: At
     assert edits(at) == 0
 
 
+class Dies(FolderStore):
+    """A store whose worker dies as soon as it writes in one way."""
+
+    at_write = ""
+
+    def write_checkpoint(self, *arguments: Any, **options: Any) -> Any:
+        self._die("write_checkpoint")
+        return super().write_checkpoint(*arguments, **options)
+
+    def commit_turn(self, *arguments: Any, **options: Any) -> Any:
+        self._die("commit_turn")
+        return super().commit_turn(*arguments, **options)
+
+    def _die(self, write: str) -> None:
+        if write == self.at_write:
+            raise Killed
+
+
 def test_a_worker_that_dies_at_any_write_leaves_one_note(at: At) -> None:
     turn_red(at, clock=RACE)
     pipeline = fail(at)
-
-    class Dies(Exception):
-        pass
-
     for write in ("write_checkpoint", "commit_turn"):
-
-        def die(*_: object, **__: object) -> None:
-            raise Dies
-
-        kept = getattr(at.store, write)
-        setattr(at.store, write, die)
-        with pytest.raises(Dies):
-            at.run_failed(pipeline)
-        setattr(at.store, write, kept)
+        dies = Dies(at.place, now=at.clock.now)
+        dies.at_write = write
+        with pytest.raises(Killed):
+            at.run_failed(pipeline, sessions=dies)
     assert isinstance(at.run_failed(pipeline), Finished)
     at.run_failed(pipeline)
     assert len(at.of(at.scene.mr)) == 1

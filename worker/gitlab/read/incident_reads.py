@@ -51,6 +51,11 @@ class IncidentReads(ServedReads):
         """
         return find_ended_runs(self._client, self._globs, watched, since, self._sleep)
 
+    def explain_over(self, subject: Subject) -> str:
+        """Say that the merge request is merged or closed, or "" if it is open."""
+        mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
+        return "" if mr.state == "opened" else f"merge request !{mr.iid} is {mr.state}"
+
     def find_target_branch(self, subject: Subject) -> str:
         """Return the merge request's target branch. Raises SourceError."""
         mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)

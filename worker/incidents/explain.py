@@ -77,6 +77,16 @@ def list_hits(
     return {key: tuple(sorted(iids)) for key, iids in found.items()}
 
 
+def count_others(record: BranchRecord, request: RequestRecord, named: Sequence[Incident]) -> int:
+    """Return how many other merge requests the incidents hit: not those that broke the branch, or
+    mend it."""
+    hit = {iid for each in named for iid in (*each.hit, *each.hits)}
+    shas = {sha for one in named for each in one.failures for sha in (each.suspect, each.ended_by)}
+    apart = {landing.mr_iid for landing in record.landings if landing.sha in shas}
+    apart |= {iid for each in named for iid in each.menders}
+    return len(hit - apart - {request.mr_iid})
+
+
 def choose_runs_again(
     record: BranchRecord, incident: Incident, requests: Iterable[RequestRecord], most: int
 ) -> tuple[tuple[int, int], ...]:

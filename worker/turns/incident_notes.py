@@ -18,7 +18,7 @@ from worker.conversation.context import OF_OTHERS, Context, SessionKey, Subject
 from worker.conversation.context_json import HistoryError, load_context_of
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.gitlab.read.gitlab_reader import GitLabReader
-from worker.incidents.explain import explain_request
+from worker.incidents.explain import count_others, explain_request
 from worker.incidents.judge import judge_branch
 from worker.incidents.record import (
     BranchRecord,
@@ -259,6 +259,11 @@ def tell_request(record: BranchRecord, request: RequestRecord, deps: Deps) -> No
     except HistoryError as error:
         log.warning("session %s: its note stays: %s", key.session_id, error)
         return
+    if any(each.cause for each in named) and not _may_tell_finding(context, deps):
+        named = tuple(replace(each, cause="") for each in named)
+        lines = _write_lines(record, request, named, deps, whole=whole)
+        if says_the_same(lines, request.told_text):
+            return
     if context.began_dry or not _edit_block(context.subject, key, lines, deps):
         return
     _record(
@@ -271,6 +276,13 @@ def tell_request(record: BranchRecord, request: RequestRecord, deps: Deps) -> No
         told_text=lines,
         is_short=request.is_short,
     )
+
+
+def _may_tell_finding(context: Context, deps: Deps) -> bool:
+    """Whether what was found on the branch, by its logs, may stand in the session's note: a note
+    that was posted in public stays public where the logs have become the members' alone."""
+    is_internal = context.note is not None and context.note.internal
+    return is_internal or not deps.gitlab.permissions.needs_internal_note(context.subject)
 
 
 def tell_trains(record: BranchRecord, deps: Deps, behind: int = 0) -> None:
@@ -370,16 +382,6 @@ def _write_lines(
     if of_train and not named:
         return "\n\n".join(of_train)
     return "\n\n".join(filter(None, (*of_train[:1], write_block(record, request, scene))))
-
-
-def count_others(record: BranchRecord, request: RequestRecord, named: Sequence[Incident]) -> int:
-    """Return how many other merge requests the incidents hit: not those that broke the branch, or
-    mend it."""
-    hit = {iid for each in named for iid in (*each.hit, *each.hits)}
-    shas = {sha for one in named for each in one.failures for sha in (each.suspect, each.ended_by)}
-    apart = {landing.mr_iid for landing in record.landings if landing.sha in shas}
-    apart |= {iid for each in named for iid in each.menders}
-    return len(hit - apart - {request.mr_iid})
 
 
 # ------------------------------------------------------------------------------- a pass

@@ -293,6 +293,20 @@ def test_people_who_delete_a_note_or_close_the_merge_request_hear_no_more(at: At
     assert edits(at) == 0
 
 
+def test_what_was_found_in_logs_of_members_stays_out_of_a_public_note(at: At) -> None:
+    at.scene.project.public = True
+    turn_red(at, clock=RACE)
+    at.run_failed(fail(at))
+    (found,) = judge(at).open_incidents
+    looked_into = replace(found, cause="The ferry clock stands still.")
+    tell(at, judge(at).put(looked_into))
+    assert "The ferry clock stands still." in note(at)
+    at.scene.project.public_jobs = False
+    tell(at, judge(at).put(replace(looked_into, cause="The quartz is gone.")))
+    assert "What was found" not in note(at)
+    assert RED in note(at)
+
+
 class Dies(FolderStore):
     """A store whose worker dies as soon as it writes in one way."""
 

@@ -4,6 +4,7 @@ An incident explains an error in a job that fails so on the branch, and nothing 
 another value, another host or another job is the merge request's own.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -85,6 +86,23 @@ def count_others(record: BranchRecord, request: RequestRecord, named: Sequence[I
     apart = {landing.mr_iid for landing in record.landings if landing.sha in shas}
     apart |= {iid for each in named for iid in each.menders}
     return len(hit - apart - {request.mr_iid})
+
+
+def blames_unproven(record: BranchRecord, incident: Incident, text: str) -> bool:
+    """Whether a model's text names a landing, by its merge request or its commit, that is not
+    proven to have broken the branch: nobody is named without proof."""
+    suspects = {each.suspect for each in incident.failures}
+    others = [each for each in record.landings if each.sha not in suspects]
+    iids = {int(found) for found in _REQUEST.findall(text)}
+    shas = tuple(_COMMIT.findall(text))
+    return any(
+        each.mr_iid in iids or each.sha.startswith(shas) or each.mr_sha.startswith(shas)
+        for each in others
+    )
+
+
+_REQUEST = re.compile(r"!(\d{1,18})\b")
+_COMMIT = re.compile(r"\b[0-9a-f]{7,64}\b")
 
 
 def choose_runs_again(

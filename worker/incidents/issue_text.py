@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from worker.incidents.explain import blames_unproven
 from worker.incidents.record import (
     GONE,
     NOBODY,
@@ -67,7 +68,7 @@ def write_issue_body(record: BranchRecord, incident: Incident, scene: IssueScene
         parts.append("\n".join(_write_spell(record, failures, scene, alone=len(spells) == 1)))
     if len(spells) > _MOST_SPELLS:
         parts.append(f"And {len(spells) - _MOST_SPELLS} more that came later.")
-    parts += _write_finding(incident, scene)
+    parts += _write_finding(record, incident, scene)
     if told := list(_write_around(incident, scene)):
         parts.append("\n".join(told))
     return "\n\n".join([*parts, _FOOT])
@@ -176,10 +177,11 @@ def _write_landing(landing: Landing, scene: IssueScene) -> str:
 # ------------------------------------------------------------------------------------- the rest
 
 
-def _write_finding(incident: Incident, scene: IssueScene) -> Iterator[str]:
+def _write_finding(record: BranchRecord, incident: Incident, scene: IssueScene) -> Iterator[str]:
     for name, text in (("Cause", incident.cause), ("To do", incident.to_do)):
         said = one_line(before_code(scene.redact(text)), _MAX_CAUSE)
-        if line := neutralise_line(said, scene.hosts):
+        line = neutralise_line(said, scene.hosts)
+        if line and not blames_unproven(record, incident, text):
             yield f"**{name}:** {line}"
 
 

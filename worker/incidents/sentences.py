@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from worker.incidents.explain import blames_unproven
 from worker.incidents.record import (
     GONE,
     NOBODY,
@@ -143,7 +144,8 @@ def _write_incident(
     if menders:
         parts.append(f"being mended in {' and '.join(menders)}")
     paragraphs = ["; ".join([line, *parts]) + "."]
-    if cause := neutralise_line(one_line(incident.cause, _MAX_CAUSE), scene.hosts):
+    cause = neutralise_line(one_line(incident.cause, _MAX_CAUSE), scene.hosts)
+    if cause and not blames_unproven(record, incident, incident.cause):
         paragraphs.append(f"{_CAUSE}{branch}:** {cause}")
     return paragraphs
 

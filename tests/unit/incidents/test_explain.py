@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.incidents.test_judge import make_pipeline, make_record, make_request
-from worker.incidents.explain import choose_runs_again, explain_request, list_hits
+from worker.incidents.explain import blames_unproven, choose_runs_again, explain_request, list_hits
 from worker.incidents.judge import judge_branch
 from worker.incidents.record import (
+    BranchFailure,
     BranchRecord,
+    Incident,
     IncidentState,
     JobOutcome,
     Landing,
@@ -211,3 +213,28 @@ def test_what_is_taken_back_is_named_by_its_commits_or_its_merge_request() -> No
     for other in ([], ["B"], ["!1"], ["!123"], ["12"]):
         assert not is_revert(other, landing)
     assert not is_revert(("!0", ""), Landing("A", 100))
+
+
+@pytest.mark.parametrize(
+    ("text", "blames"),
+    [
+        ("The clock stands still.", False),
+        ("Since !11 the clock stands still.", True),
+        ("Since !12 the clock stands still.", False),
+        ("!12 or !11", True),
+        ("!110 and !1 are other merge requests", False),
+        ("Broken by aaaaaaaaaa.", True),
+        ("Broken by bbbbbbbbbb.", False),
+        ("Broken by aaaaaa.", False),
+        ("The tip 1111111 has done it.", True),
+    ],
+)
+def test_a_model_blames_nobody_without_proof(text: str, blames: bool) -> None:
+    landings = (
+        Landing("a" * 40, 100, mr_iid=11, mr_sha="1" * 40),
+        Landing("b" * 40, 200, mr_iid=12),
+    )
+    failure = BranchFailure("k", "E", ("unit",), 2, 300.0, suspect="b" * 40)
+    incident = Incident("i", IncidentState.OPEN, (failure,))
+    record = BranchRecord(7, "team/one", "main", landings)
+    assert blames_unproven(record, incident, text) is blames

@@ -101,11 +101,15 @@ def test_a_log_that_comes_late_leaves_one_incident(state: str) -> None:
 
 
 def test_a_late_log_with_what_is_told_already_leaves_one_incident() -> None:
-    red, later = make_run(2, "B", 1100, lint="E", unit="ok"), make_run(3, "B", 2100, unit="?")
-    first = judge(make_record("AB"), replace(GREEN, jobs=red.jobs[:0]), red, later)
-    assert len(first.incidents) == 2
-    both = judge(first, GREEN, red, make_run(3, "B", 2100, lint="E", unit="E"))
-    assert [each.failures[0].jobs for each in both.incidents if each.is_open] == [("lint", "unit")]
+    start = make_run(1, "A", 100, lint="ok", unit="ok")
+    red = make_run(2, "B", 1100, lint="E", unit="ok")
+    first = judge(make_record("ABC"), start, red, make_run(3, "C", 2100, lint="E", unit="?"))
+    assert [each.state for each in first.incidents] == [OPEN, OPEN]
+    both = judge(first, start, red, make_run(3, "C", 2100, lint="E", unit="E"))
+    assert [each.state for each in both.incidents] == [OPEN, WITHDRAWN]
+    assert both.incidents[0].first.jobs == ("lint", "unit")
+    body = write_issue_body(both, both.incidents[1], IssueScene((), (), frozenset(), str))
+    assert "told by another incident" in body
 
 
 def test_an_error_that_is_known_later_belongs_to_it() -> None:

@@ -27,6 +27,7 @@ from worker.conversation.model import Reply, Request
 from worker.conversation.triggers import Trigger
 from worker.errors import Busy, DebounceNotOver
 from worker.incidents.record import BranchRecord, Incident
+from worker.incidents.sightings import is_silent
 from worker.settings.loading import load
 from worker.turns.parts import Deps
 from worker.webhook.events import get_kind, parse_event
@@ -158,7 +159,7 @@ def _rename(
     failures = tuple(
         replace(
             each,
-            key=name_key(each.text),
+            key=each.key if is_silent(each.key) else name_key(each.text),
             suspect=names.get(each.suspect, each.suspect),
             ended_by=names.get(each.ended_by, each.ended_by),
             landings=tuple(names.get(sha, sha) for sha in each.landings),

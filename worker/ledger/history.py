@@ -1,15 +1,23 @@
 """What the days' records say of single tests: how often they failed, where, and whether that was
 proven to be a flake. Pure."""
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from worker.ledger.names import get_stem, is_renamed, name_suite
 from worker.ledger.record import DayRecord, FailedTest, NamedTest, PipelineTests, RanOn, SuiteRun
 
 _LEAST_TOGETHER = 2
 """In how many runs tests must have failed with one another, to be told of as one."""
+
+
+_MOST_COMPARED = 20
+"""With how many later pipelines of its commit, at most, a failure is compared."""
+
+_MOST_NAMESAKES = 10
+"""Of how many failed tests with one name, at most, one may be another one that was renamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +85,9 @@ def find_lives(
 ) -> dict[NamedTest, Life]:
     """Return what is recorded of these tests since then (epoch seconds), also of those that have
     not failed."""
-    history = _History(since)
-    history.read(days)
+    history = _History(days, since)
     return {
-        test: replace(history.tell(test), former=tuple(history.find_former(test)))
+        test: replace(history.tell(test), former=history.find_former(test))
         for test in dict.fromkeys(tests)
     }
 
@@ -88,8 +95,7 @@ def find_lives(
 def list_flaky(days: Iterable[DayRecord], since: float, most: int = 50) -> tuple[Life, ...]:
     """Return the tests that are proven to be flaky, first those that were so on most commits, then
     most often; of tests that fail only together the first one."""
-    history = _History(since)
-    history.read(days)
+    history = _History(days, since)
     lives = [life for test in history.failures if (life := history.tell(test)).proven]
     lives.sort(
         key=lambda life: (
@@ -102,7 +108,7 @@ def list_flaky(days: Iterable[DayRecord], since: float, most: int = 50) -> tuple
     found: dict[NamedTest, Life] = {}
     for life in lives:
         if len(found) < most and found.keys().isdisjoint(life.together):
-            found[life.test] = replace(life, former=tuple(history.find_former(life.test)))
+            found[life.test] = replace(life, former=history.find_former(life.test))
     return tuple(found.values())
 
 
@@ -112,137 +118,108 @@ _Place = tuple[int, str]
 """A pipeline and a job."""
 
 
-@dataclass(slots=True)
 class _History:
-    """The records of some days, by what is asked of them."""
+    """The records of some days, by what is asked of them: runs and failures since then."""
 
-    since: float
-    begin: float = 0.0
-    runs: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """By the job's name without shard and variant."""
-    failures: dict[NamedTest, dict[_Place, Seen]] = field(default_factory=dict)
-    first: dict[NamedTest, float] = field(default_factory=dict)
-    files: dict[NamedTest, FailedTest] = field(default_factory=dict)
-    stems: dict[str, list[NamedTest]] = field(default_factory=lambda: defaultdict(list))
-    jobs: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """The pipelines of each job."""
-    groups: dict[frozenset[_Place], list[NamedTest]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-
-    def read(self, days: Iterable[DayRecord]) -> None:
-        pipelines = {each.pipeline_id: each for day in days for each in day.pipelines}
-        suites: dict[str, str] = {}
-        commits = _Commits(pipelines)
-        begins = [each.created_at for each in pipelines.values()]
-        self.begin = max(self.since, min(begins, default=self.since))
-        for number in sorted(pipelines):
-            pipeline = pipelines[number]
-            for run in pipeline.suites:
-                if run.tests and run.is_readable and pipeline.created_at >= self.since:
-                    name = suites.get(run.job) or suites.setdefault(run.job, name_suite(run.job))
-                    self.runs[name] += 1
-                    self.jobs[name].add(number)
-            if pipeline.failures:
-                self._add(pipeline, commits)
-        for test, seen in self.failures.items():
-            self.groups[frozenset(seen)].append(test)
-
-    def _add(self, pipeline: PipelineTests, commits: "_Commits") -> None:
-        for failed in pipeline.list_failures():
-            test, at = failed.test, pipeline.created_at
-            self.first[test] = min(self.first.get(test, at), at)
-            if at < self.since:
-                continue
-            if test not in self.failures:
-                self.failures[test] = {}
-                self.files[test] = failed
-                self.stems[get_stem(test.name)].append(test)
-            run = commits.find_suites(pipeline).get(failed.job)
-            proof = commits.find_pass(pipeline, run, failed)
-            self.failures[test][pipeline.pipeline_id, failed.job] = Seen(
-                pipeline.pipeline_id,
-                pipeline.sha,
-                pipeline.source,
-                pipeline.ran_on,
-                pipeline.ref,
-                pipeline.mr_iid,
-                at,
-                failed.job,
-                failed.text,
-                failed.key,
-                passed_again=bool(proof),
-                passed_in=proof,
-                seconds=run.seconds if run else 0.0,
-            )
+    def __init__(self, days: Iterable[DayRecord], since: float) -> None:
+        found = {each.pipeline_id: each for day in days for each in day.pipelines}
+        self._pipelines = {number: found[number] for number in sorted(found)}
+        begins = [each.created_at for each in found.values()]
+        self._begin = max(since, min(begins, default=since))
+        self.failures: dict[NamedTest, dict[_Place, FailedTest]] = defaultdict(dict)
+        self._first: dict[NamedTest, float] = {}
+        self._jobs: dict[str, list[int]] = defaultdict(list)
+        """In which pipelines the jobs of a name, without shard and variant, have run."""
+        self._stems: dict[str, list[NamedTest]] = defaultdict(list)
+        self._commits: dict[tuple[str, str], list[PipelineTests]] = defaultdict(list)
+        names: dict[str, str] = {}
+        for number, each in self._pipelines.items():
+            self._commits[each.sha, each.source].append(each)
+            is_counted = each.created_at >= since
+            for run in each.suites if is_counted else ():
+                if run.tests and run.is_readable:
+                    name = names.get(run.job) or names.setdefault(run.job, name_suite(run.job))
+                    self._jobs[name].append(number)
+            for failed in each.list_failures():
+                first = self._first.setdefault(failed.test, each.created_at)
+                self._first[failed.test] = min(first, each.created_at)
+                if is_counted:
+                    self.failures[failed.test][number, failed.job] = failed
+        groups: dict[frozenset[_Place], list[NamedTest]] = defaultdict(list)
+        for test, places in self.failures.items():
+            groups[frozenset(places)].append(test)
+            self._stems[get_stem(test.name)].append(test)
+        self._groups = groups
 
     def tell(self, test: NamedTest) -> Life:
-        seen = self.failures.get(test, {})
-        alike = self.groups[frozenset(seen)] if len(seen) >= _LEAST_TOGETHER else ()
+        """Return what is recorded of a test, without its former names."""
+        places = self.failures.get(test, {})
+        alike = self._groups[frozenset(places)] if len(places) >= _LEAST_TOGETHER else ()
+        seen = [self._see(number, failed) for (number, _), failed in places.items()]
         return Life(
             test,
-            runs=max(self.runs.get(test.suite, 0), len(seen)),
-            failures=tuple(sorted(seen.values(), key=lambda each: (each.at, each.pipeline_id))),
-            since=self.begin,
-            first_failure_at=self.first.get(test, 0.0),
+            runs=max(len(self._jobs.get(test.suite, ())), len(seen)),
+            failures=tuple(sorted(seen, key=lambda each: (each.at, each.pipeline_id))),
+            since=self._begin,
+            first_failure_at=self._first.get(test, 0.0),
             together=tuple(each for each in alike if each != test),
         )
 
-    def find_former(self, test: NamedTest) -> Iterator[NamedTest]:
-        """Yield the tests that this one may have been before it was renamed: none that has failed
+    def find_former(self, test: NamedTest) -> tuple[NamedTest, ...]:
+        """Return the tests that this one may have been before it was renamed: none that has failed
         since this one did, nor one whose job has run beside this one's."""
-        if test not in self.failures:
-            return
-        begin = min(self.failures[test])
-        for other in self.stems[get_stem(test.name)]:
-            if (
-                is_renamed(self.files[other], self.files[test])
-                and max(self.failures[other]) < begin
-                and (
-                    other.suite == test.suite
-                    or self.jobs[other.suite].isdisjoint(self.jobs[test.suite])
-                )
-            ):
-                yield other
+        others = self._stems[get_stem(test.name)] if test in self.failures else []
+        return tuple(
+            other
+            for other in (others if len(others) <= _MOST_NAMESAKES else ())
+            if max(self.failures[other]) < min(self.failures[test])
+            and is_renamed(self._get_any(other), self._get_any(test))
+            and (
+                other.suite == test.suite
+                or not {*self._jobs[other.suite]} & {*self._jobs[test.suite]}
+            )
+        )
 
+    def _get_any(self, test: NamedTest) -> FailedTest:
+        return next(iter(self.failures[test].values()))
 
-class _Commits:
-    """The pipelines that ran on one commit, to be compared."""
+    def _see(self, number: int, failed: FailedTest) -> Seen:
+        pipeline = self._pipelines[number]
+        run = pipeline.find_suite(failed.job)
+        proof = number if failed.has_passed else self._find_pass(pipeline, run, failed)
+        return Seen(
+            number,
+            pipeline.sha,
+            pipeline.source,
+            pipeline.ran_on,
+            pipeline.ref,
+            pipeline.mr_iid,
+            pipeline.created_at,
+            failed.job,
+            failed.text,
+            failed.key,
+            passed_again=bool(proof),
+            passed_in=proof,
+            seconds=run.seconds if run else 0.0,
+        )
 
-    def __init__(self, pipelines: Mapping[int, PipelineTests]) -> None:
-        self._pipelines: dict[tuple[str, str], list[PipelineTests]] = defaultdict(list)
-        for number in sorted(pipelines):
-            each = pipelines[number]
-            self._pipelines[each.sha, each.source].append(each)
-        self._suites: dict[int, dict[str, SuiteRun]] = {}
-        self._failing: dict[int, frozenset[tuple[NamedTest, str]]] = {}
-
-    def find_suites(self, pipeline: PipelineTests) -> Mapping[str, SuiteRun]:
-        """Return the suites of a pipeline by their jobs' names."""
-        number = pipeline.pipeline_id
-        if number not in self._suites:
-            self._suites[number] = {each.job: each for each in pipeline.suites}
-        return self._suites[number]
-
-    def find_pass(self, pipeline: PipelineTests, run: SuiteRun | None, failed: FailedTest) -> int:
+    def _find_pass(self, pipeline: PipelineTests, run: SuiteRun | None, failed: FailedTest) -> int:
         """Return the pipeline that proves that a failed test passed later in the same job on the
         same commit, 0 if none does: there the suite ran whole, with no fewer tests and none skipped
         more, and the test is not among its failures."""
-        if failed.has_passed:
-            return pipeline.pipeline_id
-        others = self._pipelines[pipeline.sha, pipeline.source] if pipeline.sha and run else ()
-        for other in others:
-            if other.pipeline_id <= pipeline.pipeline_id or run is None:
-                continue
-            again = self.find_suites(other).get(failed.job)
-            if again is None or not again.covers(run) or not other.is_whole(failed.job):
-                continue
-            if (failed.test, failed.job) not in self._find_failing(other):
+        if run is None or not pipeline.sha:
+            return 0
+        others = self._commits[pipeline.sha, pipeline.source]
+        begin = bisect_right(others, pipeline.pipeline_id, key=lambda each: each.pipeline_id)
+        for other in others[begin : begin + _MOST_COMPARED]:
+            again = other.find_suite(failed.job)
+            if (
+                again is not None
+                and again.covers(run)
+                and other.is_whole(failed.job)
+                and all(
+                    (each.test, each.job) != (failed.test, failed.job) for each in other.failures
+                )
+            ):
                 return other.pipeline_id
         return 0
-
-    def _find_failing(self, pipeline: PipelineTests) -> frozenset[tuple[NamedTest, str]]:
-        number = pipeline.pipeline_id
-        if number not in self._failing:
-            self._failing[number] = frozenset((each.test, each.job) for each in pipeline.failures)
-        return self._failing[number]

@@ -147,6 +147,14 @@ def test_two_classes_that_fail_in_turns_are_two() -> None:
     assert find_life(*looks, test=looks[1].failures[0].test).former == ()
 
 
+def test_a_name_that_many_tests_have_says_nothing_of_a_former_one() -> None:
+    new = make_moved(50, "shop.tests.test_cart.TestCart")
+    test = new.failures[0].test
+    assert len(find_life(make_moved(1, OLD), new, test=test).former) == 1
+    others = [make_moved(number, f"tests.Test{number}") for number in range(2, 20)]
+    assert find_life(make_moved(1, OLD), *others, new, test=test).former == ()
+
+
 def test_a_job_is_renamed_only_if_the_two_never_ran_side_by_side() -> None:
     old, new = make_moved(1, OLD), make_moved(3, OLD, job="unit-tests")
     test = new.failures[0].test

@@ -31,7 +31,7 @@ class Seen:
     ref: str
     """The branch, "" for a merge request's."""
     mr_iid: int
-    at: float
+    made_at: float
     """When its pipeline was made, in epoch seconds."""
     job: str
     """The suite as GitLab names it."""
@@ -55,7 +55,7 @@ class Life:
     """In how many pipelines its jobs have run; of a matrix each variant counts."""
     failures: tuple[Seen, ...]
     """The oldest first."""
-    since: float
+    since_at: float
     """From when on that was counted (epoch seconds): as asked, or since there is a record."""
     first_failure_at: float
     """When it failed first, as far as that is recorded; 0.0 if it has not."""
@@ -65,7 +65,7 @@ class Life:
     """What it may have been called before: nothing of that is counted here."""
 
     @property
-    def proven(self) -> tuple[Seen, ...]:
+    def flakes(self) -> tuple[Seen, ...]:
         """Its failures that were flakes."""
         return tuple(each for each in self.failures if each.passed_again)
 
@@ -77,7 +77,7 @@ class Life:
     @property
     def seconds_lost(self) -> float:
         """How long the jobs took that failed by nothing but a flake, shared or not."""
-        return sum(each.seconds for each in self.proven)
+        return sum(each.seconds for each in self.flakes)
 
 
 def find_lives(
@@ -96,12 +96,12 @@ def list_flaky(days: Iterable[DayRecord], since: float, most: int = 50) -> tuple
     """Return the tests that are proven to be flaky, first those that were so on most commits, then
     most often; of tests that fail only together the first one."""
     history = _History(days, since)
-    lives = [life for test in history.failures if (life := history.tell(test)).proven]
+    lives = [life for test in history.failures if (life := history.tell(test)).flakes]
     lives.sort(
         key=lambda life: (
-            -len({each.sha for each in life.proven}),
-            -len(life.proven) / max(life.runs, 1),
-            -life.failures[-1].at,
+            -len({each.sha for each in life.flakes}),
+            -len(life.flakes) / max(life.runs, 1),
+            -life.failures[-1].made_at,
             life.test,
         )
     )
@@ -159,8 +159,8 @@ class _History:
         return Life(
             test,
             runs=max(len(self._jobs.get(test.suite, ())), len(seen)),
-            failures=tuple(sorted(seen, key=lambda each: (each.at, each.pipeline_id))),
-            since=self._begin,
+            failures=tuple(sorted(seen, key=lambda each: (each.made_at, each.pipeline_id))),
+            since_at=self._begin,
             first_failure_at=self._first.get(test, 0.0),
             together=tuple(each for each in alike if each != test),
         )

@@ -31,7 +31,7 @@ def describe_life(life: Life, pipeline_id: int, mr_iid: int, now: float) -> Word
     runs = life.runs - len(own)
     if runs <= 0:
         return ()
-    days = max(math.ceil((now - life.since) / _DAY), 1)
+    days = max(math.ceil((now - life.since_at) / _DAY), 1)
     counted = f"{_count(runs, 'run')} of its job in {_count(days, 'day')}"
     if not others:
         parts = [f"no other failure in {counted}"]

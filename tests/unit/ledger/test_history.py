@@ -26,15 +26,15 @@ def of_commit(number: int, failed: str = "", run: SuiteRun | None = None) -> Pip
 def test_a_tests_failures_are_listed_and_its_jobs_runs_counted() -> None:
     request = replace(make_run(3, "test_a"), ran_on=RanOn.REQUEST, mr_iid=12, ref="")
     other_job = make_run(4, "test_a", job="integration")
-    unreadable = make_run(5, runs=(SuiteRun("unit", 0, is_readable=False),))
+    unreadable = make_run(5, runs=(SuiteRun("unit", 9, is_readable=False),))
     life = find_life(make_run(1), make_run(2, "test_a test_b"), request, other_job, unreadable)
     assert life.runs == 3
     assert [(each.pipeline_id, each.mr_iid, each.ref) for each in life.failures] == [
         *((2, 0, "main"), (3, 12, "")),
     ]
     assert life.first_failure_at == make_run(2).created_at
-    assert life.since == make_run(1).created_at
-    assert not life.proven
+    assert life.since_at == make_run(1).created_at
+    assert not life.flakes
     assert life.requests == {12}
 
 
@@ -42,7 +42,7 @@ def test_only_what_is_asked_for_is_counted_but_the_first_failure_is_known() -> N
     runs = [make_run(number, "test_a") for number in (1, 2, 3)]
     life = find_life(*runs, since=runs[1].created_at)
     assert [each.pipeline_id for each in life.failures] == [2, 3]
-    assert (life.runs, life.since) == (2, runs[1].created_at)
+    assert (life.runs, life.since_at) == (2, runs[1].created_at)
     assert life.first_failure_at == runs[0].created_at
 
 
@@ -98,20 +98,20 @@ def test_a_failure_is_proven_by_a_later_whole_run_of_its_job_on_the_commit(case:
 def test_a_test_that_passed_in_its_own_pipeline_is_proven_by_it() -> None:
     life = find_life(make_run(1, "test_a", passed=True))
     assert life.failures[0].passed_in == 1
-    assert (life.seconds_lost, len(life.proven)) == (60.0, 1)
+    assert (life.seconds_lost, len(life.flakes)) == (60.0, 1)
 
 
 def test_of_tests_that_are_one_by_their_random_parameters_all_have_to_pass() -> None:
     one, other = make_failure("test_a", passed=True), make_failure("test_a")
     for failures in ((one, other), (other, one)):
         look = replace(make_run(1), failures=failures)
-        assert not find_life(look).proven
-        assert not find_life(look.join(replace(look, updated_at="2026-11-30T08:01:00Z"))).proven
+        assert not find_life(look).flakes
+        assert not find_life(look.join(replace(look, updated_at="2026-11-30T08:01:00Z"))).flakes
 
 
 def test_a_pipeline_without_a_commit_proves_nothing() -> None:
     found = [replace(each, sha="") for each in (FAILED, PASSES["passed"][0])]
-    assert not find_life(*found).proven
+    assert not find_life(*found).flakes
 
 
 # ------------------------------------------------------------------------ together, and renamed
@@ -178,7 +178,7 @@ def test_the_flakiest_tests_are_those_proven_on_most_commits() -> None:
     looks += [make_run(number, "test_red") for number in range(7, 20)]
     flaky = list_flaky([make_day(*looks)], 0.0)
     assert [life.test.name for life in flaky] == ["test_a", "test_c", "test_b"]
-    assert [len(life.proven) for life in flaky] == [2, 1, 1]
+    assert [len(life.flakes) for life in flaky] == [2, 1, 1]
     assert [life.test.name for life in list_flaky([make_day(*looks)], 0.0, most=1)] == ["test_a"]
     assert list_flaky([make_day(*looks)], BEGIN + 86400.0) == ()
 

@@ -88,7 +88,7 @@ SAID = [
 @pytest.mark.parametrize(("looks", "said"), SAID)
 def test_a_tests_life_is_told_in_one_sentence(looks: list[PipelineTests], said: str) -> None:
     life = find_lives([make_day(*looks)], [TEST], BEGIN)[TEST]
-    life = replace(life, since=BEGIN)
+    life = replace(life, since_at=BEGIN)
     words = describe_life(life, HERE, REQUEST, NOW)
     assert "".join(f"`{each}`" if isinstance(each, Name) else each for each in words) == said
 

@@ -71,7 +71,7 @@ def _get_test_report(call: Call) -> Answer:
     """Return the report of the newest attempts, as it was when somebody asked in the last two
     minutes, or the suites as they were set."""
     pipeline = call.find_pipeline()
-    jobs = [job for job in _list_reporting(pipeline) if job.report_kept]
+    jobs = [job for job in _list_reporting(pipeline) if job.is_report_kept]
     if not jobs:
         return Answer(200, _sum_up(pipeline.test_suites))
     now = datetime.fromisoformat(call.world.advance_clock())
@@ -85,7 +85,7 @@ def _get_test_report_summary(call: Call) -> Answer:
     """Return the counts of the newest attempts as they were stored when each job had ended; they
     stay when a report expires, and come later than the report."""
     pipeline = call.find_pipeline()
-    jobs = [job for job in _list_reporting(pipeline) if job.summarised]
+    jobs = [job for job in _list_reporting(pipeline) if job.is_summarised]
     suites = [(_show_suite(*each), [job.id for job in each[1]]) for each in _group(jobs)]
     for suite in pipeline.test_suites:
         suites.append((suite, [job.id for job in pipeline.jobs if job.suite == suite["name"]]))

@@ -241,8 +241,8 @@ class Job:
     `manual` and `environment` are told by webhooks and the CI configuration alone. `started_by` is
     who has run it again, None for a job that its pipeline's user has started. `tests` are those of
     its JUnit report as GitLab shows them, None without a report; `report_error` is why GitLab could
-    not parse it. `report_kept` is False for one that has expired, `summarised` for one that GitLab
-    has not counted yet.
+    not parse it. `is_report_kept` is False for one that has expired, `is_summarised` for one that
+    GitLab has not counted yet.
     """
 
     id: int
@@ -267,8 +267,8 @@ class Job:
     started_by: User | None = None
     tests: list[dict[str, Any]] | None = None
     report_error: str | None = None
-    report_kept: bool = True
-    summarised: bool = True
+    is_report_kept: bool = True
+    is_summarised: bool = True
 
     @property
     def web_url(self) -> str:

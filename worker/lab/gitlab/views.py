@@ -143,7 +143,7 @@ def show_job(record: Job) -> Json:
     del pipeline["name"]
     archive = record.archive
     files = [] if archive is None else [{"file_type": "archive", "size": len(archive)}]
-    if record.tests is not None and record.report_kept:
+    if record.tests is not None and record.is_report_kept:
         files.append({"file_type": "junit", "size": 100 * len(record.tests)})
     return _pick(record, own) | {
         "ref": record.pipeline.ref,

@@ -207,20 +207,22 @@ def drop_middles(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _find_whole_end(text: bytearray) -> int:
-    """Return how much of a piece of JSON ends with a whole character and a whole escape."""
+    """Return how much of a piece of JSON ends with a whole character, however that is written."""
     end = len(text)
-    at = text.rfind(b"\\", end - _LONGEST_ESCAPE)
-    if at >= 0:
-        rest = bytes(text[at:])
-        is_escape = (at + 1 - len(bytes(text[: at + 1]).rstrip(b"\\"))) % 2
-        is_open = len(rest) == 1 or (rest[1:2] == b"u" and len(rest) < _LONGEST_ESCAPE)
-        if is_escape and (is_open or _PAIR.fullmatch(rest)):
-            return at
-    for back in range(1, min(4, end) + 1):
-        byte = text[-back]
-        if byte < 0x80:
+    for _ in range(2):  # the second half of a pair, then the first
+        at = text.rfind(b"\\", max(end - _LONGEST_ESCAPE, 0), end)
+        rest = bytes(text[at:end]) if at >= 0 else b""
+        is_open = rest == b"\\" or (rest[1:2] == b"u" and len(rest) < _LONGEST_ESCAPE)
+        if not is_open and not _PAIR.fullmatch(rest):
             break
+        if (at - len(text[:at].rstrip(b"\\"))) % 2:  # it is part of an escaped backslash
+            break
+        end = at
+    for back in range(1, min(4, end) + 1):
+        byte = text[end - back]
         if byte >= 0xC0:
             size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
             return end - back if back < size else end
+        if byte < 0x80:
+            break
     return end

@@ -13,11 +13,11 @@ FUNCTION = 60
 
 MOST: dict[str, float] = {
     "files": 416,
-    "lines": 89_350,
+    "lines": 89_650,
     "public functions and classes": 1_965,
     "Protocols": 21,
     "private helpers used once in 1,000 lines": 12.6,
-    "modules with one importer": 100,
+    "modules with one importer": 101,
 }
 """What the house may weigh. Who makes it lighter lowers the figure; who must raise one says why."""
 

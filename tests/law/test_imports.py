@@ -75,7 +75,7 @@ ROOMS = {
     "worker.gitlab": Room(ADAPTER, ("gitlab", "requests", "urllib3")),
     "worker.gitlab.read": Room(
         (*ADAPTER, "worker.gitlab.client", "worker.gitlab.ports", "worker.tools"),
-        ("gitlab", "httpx", "pydantic", "requests"),
+        ("gitlab", "httpx", "ijson", "pydantic", "requests"),
     ),
     "worker.gitlab.write": Room(
         (*ADAPTER, "worker.answer", "worker.gitlab.client", "worker.gitlab.ports"),

@@ -271,6 +271,12 @@ class DayRecord:
         return replace(self, pipelines=left, left_out=left_out, newest_left_out=newest)
 
     def forget(self, mr_iid: int) -> "DayRecord":
-        """Return the record without the pipelines of a merge request."""
-        left = tuple(each for each in self.pipelines if not mr_iid or each.mr_iid != mr_iid)
-        return replace(self, pipelines=left)
+        """Return the record without what a merge request's pipelines have reported: they stay as
+        looked at, so that nobody reads them again."""
+        emptied = (
+            replace(each, suites=(), failures=(), left_out=0)
+            if mr_iid and each.mr_iid == mr_iid
+            else each
+            for each in self.pipelines
+        )
+        return replace(self, pipelines=tuple(emptied))

@@ -173,5 +173,8 @@ def test_a_day_knows_what_has_been_looked_at() -> None:
 def test_a_merge_requests_pipelines_are_forgotten_and_no_others() -> None:
     of_request = replace(make_run(2), mr_iid=12)
     day = make_day(make_run(1), of_request, make_run(3))
-    assert [each.pipeline_id for each in day.forget(12).pipelines] == [1, 3]
+    forgotten = day.forget(12)
+    looked_at = replace(of_request, suites=(), failures=())
+    assert forgotten.pipelines == (make_run(1), looked_at, make_run(3))
+    assert forgotten.knows(2, of_request.updated_at)
     assert day.forget(0) == day.forget(13) == day

@@ -9,6 +9,7 @@ import pytest
 from tests.contract.places import Place
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
+from tests.parts import change_parts
 from tests.simulators.gitlab import GitLabSim
 from worker.conversation.context import SessionKey
 from worker.conversation.triggers import Replied
@@ -21,14 +22,19 @@ from worker.incidents.record import (
     RequestRecord,
 )
 from worker.jobs import retention
+from worker.jobs.ledger import remove_old_days
 from worker.jobs.verdict_days import count_ended_days
+from worker.ledger.record import DayRecord, FailedTest, NamedTest, PipelineTests, RanOn
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
 from worker.sessions.incidents import IncidentStore
+from worker.sessions.layout import name_day
+from worker.sessions.ledger import LedgerStore
 from worker.sessions.projects import MemoryPart
 from worker.sessions.store import Claim
 from worker.sessions.table import guard_store
+from worker.settings.runs import LedgerSettings
 from worker.turns.day_budget import DayBudget
 from worker.turns.parts import Deps, Finished
 from worker.verdict import known, project_memory
@@ -62,6 +68,8 @@ class Kept:
         budget = DayBudget(store.records, clock, 100.0)
         return self.at.build_deps(
             incidents=IncidentStore(store.records),
+            ledger=LedgerStore(store.records),
+            ledger_settings=LedgerSettings(days=0),  # the simulator's days are not ours
             known_failures=store.known_failures,
             recent=store.recent_turns,
             budget=budget,
@@ -89,6 +97,7 @@ class Kept:
         told = {"told_incidents": ("main-1",), "told_text": "SECRET lines"}
         failed = RequestRecord(self.iid, 1, now, author="SECRET", **told)  # type: ignore[arg-type]
         incidents.change_request(self.project, "main", self.iid, lambda stored: failed)
+        self.keep_tests(now)
         self.store.change_feedback(key, 0, lambda stored: b"{}")
         self.store.write_aftermath(key, 0, b'{"became": "fixed"}')
         seen = known.Sighting(self.iid, 1, 2, "test", "abc", now)
@@ -109,11 +118,30 @@ class Kept:
             self.journal.park_entry(begun, "SECRET reason")
         assert len(list(count_ended_days(self.store, now + DAY))) == 1
 
+    def keep_tests(self, now: float) -> None:
+        """A test has failed in the merge request's pipeline."""
+        failed = FailedTest(NamedTest("unit", "", "test_seats"), "unit", "SECRET line")
+        tests = PipelineTests(
+            *(1, "a" * 40, "merge_request_event", RanOn.REQUEST, now),
+            mr_iid=self.iid,
+            updated_at="2026",
+            failures=(failed,),
+        )
+        record = DayRecord(self.project, "group/app", name_day(now)).put([tests])
+        ledger = self.deps().storage.ledger
+        assert ledger.change_day(self.project, record.day, lambda stored: record) == record
+
     def leaves(self) -> set[str]:
         return {name.rpartition("/")[2] for name in self.place.names()}
 
     def expire(self, days: float = 90.0, most: int = 1000) -> list[str]:
         return list(retention.remove_expired(self.deps(), days, most))
+
+    def expire_tests(self, days: int = 90) -> list[str]:
+        deps = change_parts(self.deps(), ledger_settings=LedgerSettings(days=days))
+        told = list(remove_old_days(deps, act=False))
+        assert list(remove_old_days(deps)) == [each.replace("would be ", "") for each in told]
+        return told
 
 
 @pytest.fixture
@@ -147,14 +175,15 @@ def test_so_it_is_where_claims_are_kept_in_redis(tmp_path: Path, redis_url: str)
 def test_what_is_old_leaves_an_empty_store(kept: Kept) -> None:
     before = {name.partition("/")[0] for name in kept.place.names()}
     assert before >= {"sessions", "index", "known", "recent", "spend", "journal", "verdicts"}
-    assert before >= {"prompts", "incidents"}
+    assert before >= {"prompts", "incidents", "tests"}
     assert kept.leaves() >= {"context.json", "after.json", "feedback.json"}
     assert kept.leaves() >= {"knowledge.md", "words.index"}
     assert kept.expire() == []
     kept.at.clock.time += 89 * DAY
-    assert kept.expire() == []
+    assert kept.expire() == kept.expire_tests() == []
     kept.at.clock.time += 3 * DAY
     told = kept.expire()
+    assert len(kept.expire_tests()) == 1
     assert f"session {kept.key.session_id} of {kept.project}!{kept.iid}: removed" in told
     assert [name for name in kept.place.names() if not name.startswith("workers/")] == []
     assert kept.expire() == []
@@ -175,6 +204,7 @@ def test_what_would_be_removed_is_told_and_stays(kept: Kept) -> None:
 def test_a_sweep_is_bounded_and_the_next_one_goes_on(kept: Kept) -> None:
     kept.at.clock.time += 100 * DAY
     rounds = 0
+    assert len(kept.expire_tests()) == 1
     while kept.expire(most=1):
         rounds += 1
         assert rounds < 20
@@ -209,6 +239,18 @@ def test_a_session_that_never_ended_goes_too(kept: Kept) -> None:
     assert [name for name in kept.place.names() if "abcdefabcdef" in name] == []
 
 
+def test_tests_have_days_of_their_own_and_none_are_kept_where_they_are_off(kept: Kept) -> None:
+    day = name_day(kept.at.clock.time)
+    line = f"tests of project {kept.project} on {day}: would be removed"
+    kept.at.clock.time += 10 * DAY
+    assert kept.expire_tests(10) == []
+    assert kept.expire_tests(9) == [line]
+    assert kept.expire_tests(9) == []
+    kept.keep_tests(kept.at.clock.time)
+    assert len(kept.expire_tests(0)) == 1
+    assert kept.store.find_latest_turn(kept.key) == 1
+
+
 def test_forget_leaves_ids_alone(kept: Kept) -> None:
     # A run that was parked in the middle of its turn has left its files.
     kept.store.write_files(kept.key, 2, [b"SECRET tar"])
@@ -224,7 +266,7 @@ def test_forget_leaves_ids_alone(kept: Kept) -> None:
         f"sessions/{kept.project}/{kept.iid}/{kept.key.session_id}/0002/context.json"
     ]
     rest = {name.partition("/")[0] for name in names} - {"workers", "sessions"}
-    assert rest <= {"index", "journal", "spend", "prompts", "incidents"}
+    assert rest <= {"index", "journal", "spend", "prompts", "incidents", "tests"}
     incidents = [name for name in names if name.startswith("incidents/")]
     assert incidents == [f"incidents/{kept.project}/branch-main.json"]
     assert [name for name in names if name.startswith("journal/")] == [name_entry(heard)]

@@ -36,6 +36,8 @@ ALLOWED = {
     "Job.erased": "GitLab's word for a log that was deleted",
     "TestRequest.created": "Testing Farm's field",
     "TestRequest.updated": "Testing Farm's field",
+    "SuiteRun.failed": "GitLab's word for a count of its test reports",
+    "SuiteRun.skipped": "GitLab's word for a count of its test reports",
     "Step.terminated": "Tekton's field",
     "RawDocument.missing": "the contract of plug-in sources",
     "MetricsSettings.enabled": "a key of the configuration file",

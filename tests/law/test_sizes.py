@@ -12,12 +12,12 @@ FILE = {"worker": 400, "sandbox": 400, "tests": 500}
 FUNCTION = 60
 
 MOST: dict[str, float] = {
-    "files": 411,
-    "lines": 88_400,
-    "public functions and classes": 1_940,
+    "files": 420,
+    "lines": 90_150,
+    "public functions and classes": 1_975,
     "Protocols": 21,
     "private helpers used once in 1,000 lines": 12.6,
-    "modules with one importer": 100,
+    "modules with one importer": 102,
 }
 """What the house may weigh. Who makes it lighter lowers the figure; who must raise one says why."""
 

@@ -12,12 +12,14 @@ from worker.cli.terminal import print_json
 from worker.conversation.triggers import Trigger, trigger_id
 from worker.errors import SandpiperError
 from worker.jobs import delivery, repair
+from worker.jobs.ledger import remove_old_days
 from worker.jobs.missed_branches import begin_missed_branches
+from worker.jobs.missed_tests import record_missed
 from worker.jobs.repair import heal_notes, resume_abandoned
 from worker.jobs.retention import list_expired, remove_expired
 from worker.jobs.verdict_days import count_ended_days
 from worker.settings import Settings
-from worker.turns.parts import Attempt
+from worker.turns.parts import Attempt, Deps
 
 
 @click.command()
@@ -52,7 +54,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Find failed pipelines without a session, pipelines of watched branches that nobody has seen,
-    work that nobody ends, and what is too old to keep; count the verdicts of days that have ended.
+    work that nobody ends, and what is too old to keep; count the verdicts of days that have ended;
+    record what pipelines have reported of their tests.
 
     Merge requests and pipelines touched in the last --hours are looked at; at most --most pipelines
     of merge requests, and as many of branches, are handed to the workers, or looked at here and now
@@ -134,13 +137,25 @@ def _sweep(
         expire = list_expired if dry_run else remove_expired
         for line in expire(deps, settings.retention.days):
             tell("expired", line)
-    if dry_run:
-        return is_whole
-    for line in count_ended_days(deps.storage.sessions, deps.runtime.clock.now()):
-        tell("verdicts", line)
-    if not keep_sandboxes:
+    for line in remove_old_days(deps, act=not dry_run):
+        tell("expired", line)
+    if not dry_run:
+        for line in count_ended_days(deps.storage.sessions, deps.runtime.clock.now()):
+            tell("verdicts", line)
+    if not (dry_run or keep_sandboxes):
         for session in wiring.remove_stale_sandboxes(settings):
             tell("sandbox", f"sandbox of session {session}: removed", session=session)
+    return _record_tests(deps, since, tell) and is_whole
+
+
+def _record_tests(deps: Deps, since: float, tell: _Teller) -> bool:
+    """Record what pipelines have reported of their tests; return whether GitLab named all. It comes
+    last: nobody waits for it, and it may take minutes."""
+    is_whole, verb = True, "would be recorded" if tell.dry_run else "recorded"
+    for swept in record_missed(deps, since, act=not tell.dry_run):
+        is_whole = is_whole and not swept.is_gap
+        result = swept.reason or verb
+        tell("tests", f"{swept.what}: {result}", what=swept.what, result=result)
     return is_whole
 
 

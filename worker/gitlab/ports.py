@@ -59,6 +59,26 @@ class EndedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedPipeline:
+    """A pipeline of a project that has ended, as a list tells of it."""
+
+    project_id: int
+    project: str
+    """The project's path."""
+    pipeline_id: int
+    sha: str
+    source: str
+    created_at: float
+    """In epoch seconds."""
+    updated_at: str
+    """GitLab's own text, "" if it says none."""
+    ref: str = ""
+    status: str = ""
+    default_branch: str = ""
+    """The project's."""
+
+
+@dataclass(frozen=True, slots=True)
 class IssueText:
     """What one of the bot's issues is to say."""
 

@@ -17,6 +17,7 @@ from worker.incidents.explain import explain_request
 from worker.incidents.judge import judge_branch
 from worker.incidents.record import BranchRecord, Incident, IncidentState, RequestRecord
 from worker.jobs.branch_follow_up import RED, BranchWatched, follow_up, is_waiting
+from worker.jobs.ledger import record_tests
 from worker.turns.parts import Attempt, Deps, Skipped
 
 log = logging.getLogger("sandpiper.incidents")
@@ -56,7 +57,10 @@ def watch_branch(trigger: BranchEnded, deps: Deps, run: Attempt) -> Skipped | Br
         before = replace(known or found, project=found.project, gone_at=0.0)
         observed = reader.read_branch(before)
     record, requests = _judge(observed, deps, run)
-    return follow_up(record, requests, deps, run)
+    watched = follow_up(record, requests, deps, run)
+    if not isinstance(found, str):
+        record_tests(trigger.project_id, trigger.pipeline_id, deps, found.project)
+    return watched
 
 
 def watch_requests(subject: Subject, deps: Deps, run: Attempt) -> None:

@@ -102,6 +102,7 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
             records.delete(name)
             done += 1
     done += deps.storage.incidents.forget_request(project_id, mr_iid)
+    done += deps.storage.ledger.forget_request(project_id, mr_iid)
     for name in list(records.list_names(f"{KEPT}{layout.INCIDENTS}{project_id}/")):
         if f"/{mr_iid}.json~" in name:
             records.delete(name)

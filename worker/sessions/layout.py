@@ -22,6 +22,7 @@ keys/installation           made once and kept: neither the sweep nor `forget` r
 prompts/{sha256}.json       what sessions' models were told; renewed while it is used
 incidents/{project_id}/{branch}.json            a watched branch, by `record.name_branch`
 incidents/{project_id}/{branch}/{mr_iid}.json   a merge request into it
+tests/{project_id}/{YYYY-MM-DD}.json            the tests of the pipelines made on that UTC day
 
 worker/README.md lists what else is in the store.
 """
@@ -37,7 +38,7 @@ from worker.incidents.record import name_branch
 ROOT = "sessions/"
 RECENT, SPEND, KNOWN, INDEX, PROBE = "recent/", "spend/", "known/", "index/", "probe/"
 PREFERENCES, VERDICTS, PROMPTS = "preferences/", "verdicts/", "prompts/"
-INCIDENTS = "incidents/"
+INCIDENTS, TESTS = "incidents/", "tests/"
 
 INSTALLATION_KEY = "keys/installation"
 """The random key of this installation: 64 hex digits."""
@@ -217,3 +218,22 @@ def parse_branch_record(name: str) -> IncidentName | None:
     """Parse the name of a branch's or a merge request's record; None for that of another object."""
     match = _INCIDENTS.fullmatch(name)
     return IncidentName(int(match[1]), match[2], int(match[3] or 0)) if match else None
+
+
+# -------------------------------------------------------------------------------------- tests
+_TESTS = re.compile(rf"tests/{_NUMBER}/(\d{{4}}-\d\d-\d\d)\.json", re.ASCII)
+
+
+def name_tests(project_id: int, day: str) -> str:
+    """Name the record of a project's tests on a day, YYYY-MM-DD. Raises StoreError for what is no
+    project or no day."""
+    name = f"{TESTS}{project_id}/{day}.json"
+    if not _TESTS.fullmatch(name):
+        raise StoreError(f"not a project's day: {project_id} {day[:40]!r}")
+    return name
+
+
+def parse_tests(name: str) -> tuple[int, str] | None:
+    """Return the project and the day whose tests are stored there; None for another object."""
+    match = _TESTS.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None

@@ -1,4 +1,5 @@
-"""How turns are run and posted: `loop:`, `context:`, `note:`, `known:`, `incidents:`, and more."""
+"""How turns are run and posted: `loop:`, `context:`, `note:`, `known:`, `incidents:`, `tests:`, and
+more."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -259,6 +260,20 @@ class IncidentSettings(Part):
         description="For how many merge requests at most the jobs that failed because of a red "
         "branch are run again, each once, when it is green without a change of the code. The write "
         "token's user has to be a Developer. 0: none.",
+    )
+
+
+class LedgerSettings(Part):
+    """`tests:`. For how long it is kept how the tests of each project have run."""
+
+    days: int = Field(
+        default=60,
+        ge=0,
+        le=366,
+        description="Days for which it is kept which tests have failed in which pipeline, and how "
+        "often each job's ran, as the test reports that GitLab has parsed say. They are read at "
+        "the end of a turn and by `sandpiper sweep`, which removes what is older. 0: nothing is "
+        "kept.",
     )
 
 

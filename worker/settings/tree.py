@@ -13,6 +13,7 @@ from worker.settings.runs import (
     ContextSettings,
     IncidentSettings,
     KnownSettings,
+    LedgerSettings,
     LoopSettings,
     NoteSettings,
     RetentionSettings,
@@ -88,6 +89,7 @@ class Settings(Part):
     worker: WorkerSettings = WorkerSettings()
     known: KnownSettings = KnownSettings()
     incidents: IncidentSettings = IncidentSettings()
+    tests: LedgerSettings = LedgerSettings()
     sources: SourceSettings = SourceSettings()
     pages: PageSettings = PageSettings()
     metrics: MetricsSettings = MetricsSettings()

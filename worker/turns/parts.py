@@ -21,11 +21,19 @@ from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.safety.markdown import Marker
 from worker.sessions.incidents import IncidentStore
+from worker.sessions.ledger import LedgerStore
 from worker.sessions.projects import KnownFailures, MemoryPart
 from worker.sessions.recent import RecentTurns
 from worker.sessions.store import SessionStore
 from worker.settings.playbook import Playbook, Workflow
-from worker.settings.runs import Gate, IncidentSettings, KnownSettings, NoteSettings, PlanBy
+from worker.settings.runs import (
+    Gate,
+    IncidentSettings,
+    KnownSettings,
+    LedgerSettings,
+    NoteSettings,
+    PlanBy,
+)
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import DayBudget
 from worker.verdict.finding import Captures
@@ -191,9 +199,9 @@ class Runtime:
 class Storage:
     """What outlives a worker.
 
-    `known_failures` is NoKnownFailures, and `incidents` is read-only, if nothing may be stored for
-    other sessions. `recent` lists turns for the operators; `budget` limits what projects may cost
-    in a day.
+    `known_failures` is NoKnownFailures, and `incidents` and `ledger` are read-only, if nothing may
+    be stored for other sessions. `recent` lists turns for the operators; `budget` limits what
+    projects may cost in a day.
     """
 
     sessions: SessionStore
@@ -201,6 +209,7 @@ class Storage:
     recent: RecentTurns
     budget: DayBudget
     incidents: IncidentStore
+    ledger: LedgerStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +236,7 @@ class Options:
     note: NoteSettings = field(default_factory=NoteSettings)
     known_settings: KnownSettings = field(default_factory=KnownSettings)
     incident_settings: IncidentSettings = field(default_factory=IncidentSettings)
+    ledger_settings: LedgerSettings = field(default_factory=LedgerSettings)
     turns_per_day: int = 20
     project_concurrency: int = 0
     debounce: float = 0.0

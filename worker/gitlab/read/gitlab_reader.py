@@ -29,6 +29,7 @@ from worker.gitlab.read.subjects import (
     read_changes,
     read_merge_request,
 )
+from worker.gitlab.read.test_reports import TestReads
 from worker.safety.untrusted import one_line
 from worker.verdict.diffs import Changes
 from worker.verdict.facts import parse_time
@@ -41,7 +42,7 @@ _LONGEST_TITLE = 300
 """The most characters of a title that are kept; GitLab allows 255."""
 
 
-class GitLabReader(IncidentReads):
+class GitLabReader(TestReads, IncidentReads):
     """What the host itself asks GitLab, with the read token. Raises SourceError where not said.
 
     `projects` are globs of allowed project paths (`*` also matches slashes); without any, the

@@ -5,6 +5,7 @@ See https://docs.gitlab.com/user/project/quick_actions/.
 
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import IntEnum
 from typing import Any
 
@@ -177,7 +178,8 @@ class Pipeline:
 
     `mr` is set for merge-request pipelines only, as in the webhook's payload. `finished_at` is when
     it last ended, "" for when it was created; None is shown of one that has not ended. `updated_at`
-    is when it was last changed, "" for when it ended.
+    is when it was last changed, "" for when it ended. `test_suites` are reports without jobs;
+    `shown_report` is the one that was last asked for, and when.
     """
 
     id: int
@@ -196,6 +198,7 @@ class Pipeline:
     test_suites: list[dict[str, Any]] = field(default_factory=list)
     finished_at: str = ""
     updated_at: str = ""
+    shown_report: tuple[datetime, dict[str, Any]] | None = None
 
     @property
     def web_url(self) -> str:
@@ -237,7 +240,10 @@ class Job:
     which no runner has taken. `archive` is the zip of its artifacts, None if there are none (any
     more). `tags` select its runners. `finished_at` is "" for a job that ended when it started.
     `manual` and `environment` are told by webhooks and the CI configuration alone. `started_by` is
-    who has run it again, None for a job that its pipeline's user has started.
+    who has run it again, None for a job that its pipeline's user has started. `tests` are those of
+    its JUnit report as GitLab shows them, None without a report; `report_error` is why GitLab could
+    not parse it. `is_report_kept` is False for one that has expired, `is_summarised` for one that
+    GitLab has not counted yet.
     """
 
     id: int
@@ -260,11 +266,24 @@ class Job:
     manual: bool = False
     environment: str = ""
     started_by: User | None = None
+    tests: list[dict[str, Any]] | None = None
+    report_error: str | None = None
+    is_report_kept: bool = True
+    is_summarised: bool = True
 
     @property
     def web_url(self) -> str:
         """Its page."""
         return f"{self.pipeline.project.web_url}/-/jobs/{self.id}"
+
+    @property
+    def suite(self) -> str:
+        """The name of its test suite: that of all shards, but of one variant of a matrix."""
+        return self.name if _MATRIX.search(self.name) else _SHARD.sub("", self.name).strip()
+
+
+_MATRIX = re.compile(r": \[.*\]\s*$")
+_SHARD = re.compile(r"([\s:]+\d+[\s:/\\]+\d+){1,3}\s*$")
 
 
 @dataclass(slots=True)

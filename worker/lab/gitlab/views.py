@@ -139,9 +139,12 @@ def show_job(record: Job) -> Json:
     """A job; only failed ones have `failure_reason`. As in GitLab, there is no `retried`."""
     reason = {"failure_reason": record.failure_reason} if record.status == "failed" else {}
     own = "id status stage name allow_failure duration web_url artifacts_expire_at created_at"
-    pipeline = _pick(record.pipeline, "id iid sha ref status")
+    pipeline = show_pipeline(record.pipeline)
+    del pipeline["name"]
     archive = record.archive
     files = [] if archive is None else [{"file_type": "archive", "size": len(archive)}]
+    if record.tests is not None and record.is_report_kept:
+        files.append({"file_type": "junit", "size": 100 * len(record.tests)})
     return _pick(record, own) | {
         "ref": record.pipeline.ref,
         "user": show_user(record.started_by or record.pipeline.user),
@@ -149,7 +152,7 @@ def show_job(record: Job) -> Json:
         "started_at": record.created_at if record.started_at == "" else record.started_at,
         "finished_at": get_job_end(record),
         "erased_at": record.created_at if record.erased else None,
-        "pipeline": pipeline | {"project_id": record.pipeline.project.id},
+        "pipeline": pipeline,
         **reason,
         "artifacts": files,
         "runner": None if record.started_at is None else _RUNNER,

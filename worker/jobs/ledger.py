@@ -1,0 +1,82 @@
+"""Keeps the ledger of tests: what the pipeline of a turn or of a watched branch has reported.
+
+What no event has led to, because it was lost, late, or came when nobody could ask GitLab, the sweep
+finds (`missed_tests.py`).
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from worker.errors import SandpiperError
+from worker.ledger.record import DayRecord, PipelineTests
+from worker.ledger.record_json import RecordError
+from worker.sessions.layout import name_day
+from worker.turns.parts import Deps
+from worker.verdict.facts import parse_time
+
+log = logging.getLogger("sandpiper.ledger")
+
+DAY = 86_400.0
+
+EARLY = 600.0
+"""Seconds after its last change in which a pipeline that has reported nothing is not believed:
+GitLab reads the reports after the pipeline has ended."""
+
+
+def record_tests(project_id: int, pipeline_id: int, deps: Deps, project: str = "") -> None:
+    """Record what a pipeline that has ended has reported of its tests. `project` is the project's
+    path. Raises nothing: what is not recorded now, the sweep finds."""
+    if not deps.options.ledger_settings.days or deps.options.dry_run:
+        return
+    try:
+        found = deps.gitlab.pipelines.read_tests(project_id, pipeline_id)
+        if isinstance(found, str):
+            log.info("pipeline %d: its tests are not recorded: %s", pipeline_id, found)
+        elif not is_early(found, deps):
+            store_tests(project_id, project, name_day(found.created_at), [found], deps)
+    except (SandpiperError, RecordError) as error:
+        log.info("pipeline %d: its tests are not recorded: %s", pipeline_id, error)
+
+
+def remove_old_days(deps: Deps, *, act: bool = True) -> Iterator[str]:
+    """Remove the days that are older than `tests.days`, and yield a line for each; without `act`
+    only yield. Raises StoreError."""
+    first, verb = name_day(find_oldest(deps)), "removed" if act else "would be removed"
+    for project_id, day in deps.storage.ledger.list_days():
+        if day < first or not deps.options.ledger_settings.days:
+            if act:
+                deps.storage.ledger.remove_day(project_id, day)
+            yield f"tests of project {project_id} on {day}: {verb}"
+
+
+def store_tests(
+    project_id: int, project: str, day: str, found: Sequence[PipelineTests], deps: Deps
+) -> None:
+    """Join what was found of a day's pipelines with what is stored of it; what is too old is left
+    out. Raises StoreError."""
+
+    def put(record: DayRecord | None) -> DayRecord:
+        before = record or DayRecord(project_id, project, day)
+        return replace(before, project=project or before.project).put(found)
+
+    kept = [each for each in found if is_kept(each.created_at, deps)]
+    if kept:
+        deps.storage.ledger.change_day(project_id, day, put)
+
+
+def is_early(found: PipelineTests, deps: Deps) -> bool:
+    """Whether a pipeline that has reported nothing may still do so."""
+    changed_at = parse_time(found.updated_at) or found.created_at
+    return not found.suites and deps.runtime.clock.now() - changed_at < EARLY
+
+
+def is_kept(created_at: float, deps: Deps) -> bool:
+    """Whether a pipeline of that time is recorded: it is neither too old nor of the future."""
+    return find_oldest(deps) <= created_at < deps.runtime.clock.now() + DAY
+
+
+def find_oldest(deps: Deps) -> float:
+    """Return from when on tests are kept: the beginning of a UTC day, in epoch seconds."""
+    at = deps.runtime.clock.now() - deps.options.ledger_settings.days * DAY
+    return max(at - at % DAY, 0.0)

@@ -4,15 +4,11 @@ incidents/{project_id}/{branch}.json            a BranchRecord
 incidents/{project_id}/{branch}/{mr_iid}.json   a RequestRecord
 """
 
-import logging
-import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import TypeVar
 
-from worker.errors import Unreadable
 from worker.incidents.record import BranchRecord, RequestRecord, name_branch
 from worker.incidents.record_json import (
     MAX_BRANCH,
@@ -23,9 +19,9 @@ from worker.incidents.record_json import (
     load_branch,
     load_request,
 )
-from worker.sessions.checked import confirm_damage, set_aside
 from worker.sessions.layout import INCIDENTS, name_branch_record, parse_branch_record
-from worker.sessions.objects import Objects, update_record
+from worker.sessions.objects import Objects
+from worker.sessions.parsed import Kind, ParsedRecords
 
 MOST_REQUESTS = 500
 """The most merge requests into a branch that are read: the newest ones."""
@@ -33,12 +29,6 @@ MOST_REQUESTS = 500
 _READERS = 8
 """How many records are read at the same time: a bucket answers each of them after a while."""
 
-_ROUNDS = 40
-_PAUSE = 0.2
-
-T = TypeVar("T", BranchRecord, RequestRecord)
-
-log = logging.getLogger("sandpiper.store")
 
 
 class IncidentStore:
@@ -56,7 +46,8 @@ class IncidentStore:
         *,
         read_only: bool = False,
     ) -> None:
-        self._objects, self._now, self._read_only = objects, now, read_only
+        self._objects, self._read_only = objects, read_only
+        self._records = ParsedRecords(objects, now, read_only=read_only)
 
     def read_branch(self, project_id: int, branch: str) -> BranchRecord | None:
         """Read what is known of a branch, or None."""
@@ -75,7 +66,7 @@ class IncidentStore:
         record of another branch.
         """
         name = name_branch_record(project_id, branch)
-        return self._change(name, _load_branch_of, dump_branch, change, MAX_BRANCH)
+        return self._records.change(name, _BRANCH, change)
 
     def list_branches(self, project_id: int = 0) -> Iterator[BranchRecord]:
         """Read what is known of all branches, or of those of one project."""
@@ -104,7 +95,7 @@ class IncidentStore:
     ) -> RequestRecord | None:
         """As `change_branch`, for a merge request into the branch."""
         name = name_branch_record(project_id, branch, mr_iid)
-        return self._change(name, _load_request_of, dump_request, change, MAX_REQUEST)
+        return self._records.change(name, _REQUEST, change)
 
     def list_requests(self, project_id: int, branch: str) -> tuple[RequestRecord, ...]:
         """Read what is known of the merge requests into a branch, the newest first."""
@@ -128,64 +119,10 @@ class IncidentStore:
         return self._objects.list_names(f"{INCIDENTS}{project_id}/" if project_id else INCIDENTS)
 
     def _read_branch(self, name: str) -> BranchRecord | None:
-        return self._read(name, _load_branch_of, MAX_BRANCH)
+        return self._records.read(name, _BRANCH)
 
     def _read_request(self, name: str) -> RequestRecord | None:
-        return self._read(name, _load_request_of, MAX_REQUEST)
-
-    def _read(self, name: str, load: Callable[[str, bytes], T], limit: int) -> T | None:
-        try:
-            stored = self._objects.read(name, limit)
-            return load(name, stored.content) if stored else None
-        except (RecordError, Unreadable) as error:
-            log.warning("%s counts as absent: %s", self._objects.describe_place(name), error)
-            return None
-
-    def _change(
-        self,
-        name: str,
-        load: Callable[[str, bytes], T],
-        dump: Callable[[T], bytes],
-        change: Callable[[T | None], T | None],
-        limit: int,
-    ) -> T | None:
-        stands: T | None = None
-
-        def change_stored(data: bytes | None) -> bytes | None:
-            nonlocal stands
-            changed = change(None if data is None else load(name, data))
-            content = None if changed is None else dump(changed)
-            stands = None if content is None else load(name, content)
-            return content
-
-        if self._read_only:
-            return change(self._read(name, load, limit))
-        try:
-            self._update(name, change_stored, limit)
-        except RecordError:
-            self._set_aside_damaged(name, load, limit)
-            self._update(name, change_stored, limit)
-        return stands
-
-    def _update(
-        self, name: str, change: Callable[[bytes | None], bytes | None], limit: int
-    ) -> None:
-        def wait() -> None:
-            time.sleep(random.uniform(0, _PAUSE))
-
-        update_record(self._objects, name, change, limit=limit, rounds=_ROUNDS, wait=wait)
-
-    def _set_aside_damaged(self, name: str, load: Callable[[str, bytes], T], limit: int) -> None:
-        """Set a damaged record aside if it is the same at a second look. Raises Unreadable before
-        that."""
-        stored = self._objects.read(name, limit)
-        if stored is None:
-            return
-        try:
-            load(name, stored.content)
-        except RecordError as error:
-            confirm_damage(self._objects, name, stored.content, str(error)[:200], self._now())
-            set_aside(self._objects, name, stored)
+        return self._records.read(name, _REQUEST)
 
 
 def _load_branch_of(name: str, data: bytes) -> BranchRecord:
@@ -205,3 +142,7 @@ def _load_request_of(name: str, data: bytes) -> RequestRecord:
     if place is None or record.mr_iid != place.mr_iid:
         raise RecordError(f"the record of another merge request: !{record.mr_iid}")
     return record
+
+
+_BRANCH = Kind(_load_branch_of, dump_branch, MAX_BRANCH)
+_REQUEST = Kind(_load_request_of, dump_request, MAX_REQUEST)

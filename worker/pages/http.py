@@ -23,14 +23,16 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from worker.errors import SandpiperError, StoreError
-from worker.jobs.verdict_days import DayReport
+from worker.jobs.verdict_days import DAY, DayReport
 from worker.pages import operators, render, stored, view
 from worker.pages.openid import OpenIdClient
 from worker.pages.render import make_message_page, make_page
 from worker.pages.sign_in import Signer, SignIn
 from worker.sessions.incidents import IncidentStore
+from worker.sessions.retries import RetryStore
 from worker.sessions.store import SessionStore
 from worker.settings.limits import LimitSettings
+from worker.verdict.retries import describe_retries
 
 MAX_AT_ONCE = 2
 """The most pages built at the same time, so that the webhook receiver stays fast."""
@@ -242,9 +244,12 @@ class Pages:
         counted = self.read_days(store, self.now(), days, project)
         found = operators.build_report(counted, days, project)
         red = operators.describe_incidents(IncidentStore(store.records), self.now(), days, project)
+        again = describe_retries(RetryStore(store.records).count(self.now() - days * DAY, project))
         link = partial(self._link_session, "")
         shown: dict[str, Any] = {"page": found, "periods": operators.PERIODS, "link": link}
-        return make_page("report", red=red, **shown, signed_in=self._name_operator(request))
+        return make_page(
+            "report", red=red, again=again, **shown, signed_in=self._name_operator(request)
+        )
 
     def _make_incident_page(self, project: str, request: Request) -> Response:
         incidents = IncidentStore(self.open_store().records)

@@ -30,7 +30,6 @@ _READERS = 8
 """How many records are read at the same time: a bucket answers each of them after a while."""
 
 
-
 class IncidentStore:
     """The branches' and merge requests' records in a store. All methods raise StoreError.
 

@@ -22,6 +22,7 @@ keys/installation           made once and kept: neither the sweep nor `forget` r
 prompts/{sha256}.json       what sessions' models were told; renewed while it is used
 incidents/{project_id}/{branch}.json            a watched branch, by `record.name_branch`
 incidents/{project_id}/{branch}/{mr_iid}.json   a merge request into it
+retries/{project_id}.json   the jobs that the bot has run again
 
 worker/README.md lists what else is in the store.
 """
@@ -37,7 +38,7 @@ from worker.incidents.record import name_branch
 ROOT = "sessions/"
 RECENT, SPEND, KNOWN, INDEX, PROBE = "recent/", "spend/", "known/", "index/", "probe/"
 PREFERENCES, VERDICTS, PROMPTS = "preferences/", "verdicts/", "prompts/"
-INCIDENTS = "incidents/"
+INCIDENTS, RETRIES = "incidents/", "retries/"
 
 INSTALLATION_KEY = "keys/installation"
 """The random key of this installation: 64 hex digits."""
@@ -217,3 +218,20 @@ def parse_branch_record(name: str) -> IncidentName | None:
     """Parse the name of a branch's or a merge request's record; None for that of another object."""
     match = _INCIDENTS.fullmatch(name)
     return IncidentName(int(match[1]), match[2], int(match[3] or 0)) if match else None
+
+
+# ----------------------------------------------------------------------------- jobs run again
+_RETRIES = re.compile(rf"retries/{_NUMBER}\.json", re.ASCII)
+
+
+def name_retries(project_id: int) -> str:
+    """Name the record of what was run again in a project. Raises StoreError for no project."""
+    if not 0 < project_id < 10**19:
+        raise StoreError(f"not a project: {project_id}")
+    return f"{RETRIES}{project_id}.json"
+
+
+def parse_retries(name: str) -> int:
+    """Return the project of such a record; 0 for the name of another object."""
+    match = _RETRIES.fullmatch(name)
+    return int(match[1]) if match else 0

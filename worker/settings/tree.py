@@ -16,6 +16,7 @@ from worker.settings.runs import (
     LoopSettings,
     NoteSettings,
     RetentionSettings,
+    RetrySettings,
     WorkerSettings,
 )
 from worker.settings.services import (
@@ -88,6 +89,7 @@ class Settings(Part):
     worker: WorkerSettings = WorkerSettings()
     known: KnownSettings = KnownSettings()
     incidents: IncidentSettings = IncidentSettings()
+    retry: RetrySettings = RetrySettings()
     sources: SourceSettings = SourceSettings()
     pages: PageSettings = PageSettings()
     metrics: MetricsSettings = MetricsSettings()

@@ -23,9 +23,17 @@ from worker.safety.markdown import Marker
 from worker.sessions.incidents import IncidentStore
 from worker.sessions.projects import KnownFailures, MemoryPart
 from worker.sessions.recent import RecentTurns
+from worker.sessions.retries import RetryStore
 from worker.sessions.store import SessionStore
 from worker.settings.playbook import Playbook, Workflow
-from worker.settings.runs import Gate, IncidentSettings, KnownSettings, NoteSettings, PlanBy
+from worker.settings.runs import (
+    Gate,
+    IncidentSettings,
+    KnownSettings,
+    NoteSettings,
+    PlanBy,
+    RetrySettings,
+)
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import DayBudget
 from worker.verdict.finding import Captures
@@ -201,6 +209,7 @@ class Storage:
     recent: RecentTurns
     budget: DayBudget
     incidents: IncidentStore
+    retries: RetryStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +236,7 @@ class Options:
     note: NoteSettings = field(default_factory=NoteSettings)
     known_settings: KnownSettings = field(default_factory=KnownSettings)
     incident_settings: IncidentSettings = field(default_factory=IncidentSettings)
+    retry_settings: RetrySettings = field(default_factory=RetrySettings)
     turns_per_day: int = 20
     project_concurrency: int = 0
     debounce: float = 0.0

@@ -4,7 +4,8 @@ A retry that should not have been is worse than one that was left out: a doubt i
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from worker.verdict.facts import BY_ITSELF, LOST, TIME_LIMITS
 from worker.verdict.jobs import FailingJob, Group, Survey
@@ -97,3 +98,114 @@ def find_strict_word(name: str) -> str:
     plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name)
     found = _STRICT.search(re.sub(r"[\s_:/.]+", "-", plain).lower())
     return found[0] if found else ""
+
+
+# --------------------------------------------------------------------------- what was run again
+
+MOST_KEPT = 2000
+"""The most jobs of one project that are remembered: the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetriedJob:
+    """A job that the bot has run again, or is about to."""
+
+    sha: str
+    job: str
+    """Its name."""
+    job_id: int
+    mr_iid: int
+    session_id: str
+    verdict: str
+    claimed_at: float
+    """Epoch seconds."""
+    new_job: int = 0
+    """The job that came of it, 0 if it is not known that GitLab has made one."""
+    passed: bool | None = None
+    """Whether the pipeline passed then; None while it is not known, or if it failed otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRetries:
+    """The jobs of a project that the bot has run again, the oldest first."""
+
+    project_id: int
+    project: str
+    """Its path, for people to read."""
+    jobs: tuple[RetriedJob, ...] = ()
+
+    def claim(self, wanted: RetriedJob, since: float, most: int) -> "ProjectRetries | str":
+        """Return the record with a job that is about to run again, or why it must not: it was run
+        again at its commit before, or `most` jobs were `since` a time. 0 stands for no limit."""
+        if any((each.sha, each.job) == (wanted.sha, wanted.job) for each in self.jobs):
+            return "it was run again at this commit before"
+        if most and sum(each.claimed_at >= since for each in self.jobs) >= most:
+            return f"{most} jobs of the project were run again today (limits.retries_per_day)"
+        return replace(self, jobs=(*self.jobs, wanted)[-MOST_KEPT:])
+
+    def start(self, job_id: int, new_job: int) -> "ProjectRetries":
+        """Return the record in which GitLab has made a new job of a claimed one."""
+        return self._replace(
+            replace(each, new_job=new_job) if each.job_id == job_id else each for each in self.jobs
+        )
+
+    def drop(self, job_id: int) -> "ProjectRetries":
+        """Return the record without a claimed job that has surely not run again."""
+        return self._replace(each for each in self.jobs if each.job_id != job_id)
+
+    def list_open(self, session_id: str, sha: str) -> tuple[RetriedJob, ...]:
+        """Return the jobs that were run again for a session's commit and have not ended yet."""
+        return tuple(
+            each
+            for each in self.jobs
+            if (each.session_id, each.sha) == (session_id, sha)
+            and each.new_job
+            and each.passed is None
+        )
+
+    def end(self, session_id: str, sha: str, *, passed: bool) -> "ProjectRetries":
+        """Return the record in which these have ended."""
+        ended = self.list_open(session_id, sha)
+        return self._replace(
+            replace(each, passed=passed) if each in ended else each for each in self.jobs
+        )
+
+    def keep_since(self, before: float) -> "ProjectRetries":
+        """Return the record without the jobs that were claimed before then."""
+        return self._replace(each for each in self.jobs if each.claimed_at >= before)
+
+    def forget(self, mr_iid: int) -> "ProjectRetries":
+        """Return the record without the jobs of a merge request."""
+        return self._replace(each for each in self.jobs if each.mr_iid != mr_iid)
+
+    def _replace(self, jobs: Iterable[RetriedJob]) -> "ProjectRetries":
+        return replace(self, jobs=tuple(jobs))
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySum:
+    """How many jobs were run again, and what came of them."""
+
+    begun: int = 0
+    passed: int = 0
+    failed: int = 0
+    """Those that failed again in the same way."""
+
+
+def sum_retries(projects: Iterable[ProjectRetries], since: float) -> RetrySum:
+    """Count the jobs that were run again `since` a time (epoch seconds)."""
+    came = [
+        each.passed
+        for project in projects
+        for each in project.jobs
+        if each.new_job and each.claimed_at >= since
+    ]
+    return RetrySum(len(came), passed=came.count(True), failed=came.count(False))
+
+
+def describe_retries(retries: RetrySum) -> str:
+    """Return the counts as a sentence; "" if nothing was run again."""
+    if not retries.begun:
+        return ""
+    jobs = "1 job" if retries.begun == 1 else f"{retries.begun} jobs"
+    return f"{jobs}; {retries.passed} passed, {retries.failed} failed again in the same way"

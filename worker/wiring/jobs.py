@@ -30,6 +30,7 @@ from worker.queue.journal import Journal
 from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
 from worker.sessions.incidents import IncidentStore
+from worker.sessions.retries import RetryStore
 from worker.sessions.store import SessionStore
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
 from worker.settings.playbook import Workflow
@@ -129,6 +130,7 @@ def build_deps(
                 store.records, clock, limits.project_cost_usd_per_day, limits.cost_usd_per_day
             ),
             incidents=IncidentStore(store.records, read_only=dry_run),
+            retries=RetryStore(store.records),
         ),
         Queue(
             Journal(store.records, leases, clock), leases, f"{socket.gethostname()}:{os.getpid()}"
@@ -169,6 +171,7 @@ def _build_options(
         note=settings.note,
         known_settings=settings.known,
         incident_settings=settings.incidents,
+        retry_settings=settings.retry,
         turns_per_day=limits.turns_per_day,
         project_concurrency=limits.project_concurrency,
         debounce=settings.gitlab.debounce,

@@ -48,7 +48,11 @@ def command(config: str | None, days: int, project: str, fresh: bool, form: str 
     again = RetryStore(store.records).count(now - days * DAY, project)
     if form == "json":
         counted = {
-            "retries": {"begun": again.begun, "passed": again.passed, "failed": again.failed},
+            "retries": {
+                "jobs": again.count,
+                "passed": again.passed_count,
+                "failed": again.failed_count,
+            },
             "incidents": {
                 "count": incidents.count,
                 "open": incidents.open_count,

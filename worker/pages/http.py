@@ -23,16 +23,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from worker.errors import SandpiperError, StoreError
-from worker.jobs.verdict_days import DAY, DayReport
+from worker.jobs.verdict_days import DayReport
 from worker.pages import operators, render, stored, view
 from worker.pages.openid import OpenIdClient
 from worker.pages.render import make_message_page, make_page
 from worker.pages.sign_in import Signer, SignIn
 from worker.sessions.incidents import IncidentStore
-from worker.sessions.retries import RetryStore
 from worker.sessions.store import SessionStore
 from worker.settings.limits import LimitSettings
-from worker.verdict.retries import describe_retries
 
 MAX_AT_ONCE = 2
 """The most pages built at the same time, so that the webhook receiver stays fast."""
@@ -243,13 +241,15 @@ class Pages:
         store = self.open_store()
         counted = self.read_days(store, self.now(), days, project)
         found = operators.build_report(counted, days, project)
-        red = operators.describe_incidents(IncidentStore(store.records), self.now(), days, project)
-        again = describe_retries(RetryStore(store.records).count(self.now() - days * DAY, project))
+        around = operators.describe_around(store.records, self.now(), days, project)
         link = partial(self._link_session, "")
-        shown: dict[str, Any] = {"page": found, "periods": operators.PERIODS, "link": link}
-        return make_page(
-            "report", red=red, again=again, **shown, signed_in=self._name_operator(request)
-        )
+        shown: dict[str, Any] = {
+            "page": found,
+            "periods": operators.PERIODS,
+            "link": link,
+            **around,
+        }
+        return make_page("report", **shown, signed_in=self._name_operator(request))
 
     def _make_incident_page(self, project: str, request: Request) -> Response:
         incidents = IncidentStore(self.open_store().records)

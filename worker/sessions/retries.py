@@ -6,13 +6,18 @@ retries/{project_id}.json     a ProjectRetries
 import time
 from collections.abc import Callable, Iterator
 
-from pydantic import TypeAdapter
-
 from worker.sessions.layout import RETRIES, name_retries, parse_retries
 from worker.sessions.objects import Objects
 from worker.sessions.parsed import Kind, ParsedRecords
 from worker.sessions.recent import make_filter
-from worker.verdict.retries import ProjectRetries, RetriedJob, RetrySum, sum_retries
+from worker.verdict.retries import (
+    ProjectRetries,
+    RetriedJob,
+    RetrySum,
+    dump_retries,
+    load_retries,
+    sum_retries,
+)
 
 MAX_BYTES = 2 * 1024 * 1024
 
@@ -66,15 +71,12 @@ class RetryStore:
         return self._records.change(name_retries(project_id), _KIND, change_stored)
 
 
-_ADAPTER = TypeAdapter(ProjectRetries)
-
-
 def _load(name: str, data: bytes) -> ProjectRetries:
     """Raises ValueError, also for what was another project's."""
-    found = _ADAPTER.validate_json(data)
+    found = load_retries(data)
     if found.project_id != parse_retries(name):
         raise ValueError(f"what was run again in project {found.project_id}")
     return found
 
 
-_KIND = Kind(_load, _ADAPTER.dump_json, MAX_BYTES)
+_KIND = Kind(_load, dump_retries, MAX_BYTES)

@@ -3,10 +3,12 @@
 A retry that should not have been is worse than one that was left out: a doubt is a no.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
+from worker.stored_keys import from_stored, pick_known, to_stored
 from worker.verdict.facts import BY_ITSELF, LOST, TIME_LIMITS
 from worker.verdict.jobs import FailingJob, Group, Survey
 from worker.verdict.verdict import Verdict
@@ -121,7 +123,7 @@ class RetriedJob:
     """Epoch seconds."""
     new_job: int = 0
     """The job that came of it, 0 if it is not known that GitLab has made one."""
-    passed: bool | None = None
+    has_passed: bool | None = None
     """Whether the pipeline passed then; None while it is not known, or if it failed otherwise."""
 
 
@@ -160,14 +162,14 @@ class ProjectRetries:
             for each in self.jobs
             if (each.session_id, each.sha) == (session_id, sha)
             and each.new_job
-            and each.passed is None
+            and each.has_passed is None
         )
 
     def end(self, session_id: str, sha: str, *, passed: bool) -> "ProjectRetries":
         """Return the record in which these have ended."""
         ended = self.list_open(session_id, sha)
         return self._replace(
-            replace(each, passed=passed) if each in ended else each for each in self.jobs
+            replace(each, has_passed=passed) if each in ended else each for each in self.jobs
         )
 
     def keep_since(self, before: float) -> "ProjectRetries":
@@ -182,30 +184,48 @@ class ProjectRetries:
         return replace(self, jobs=tuple(jobs))
 
 
+def dump_retries(record: ProjectRetries) -> bytes:
+    """Return the record as JSON."""
+    fields = to_stored(record, "jobs") | {"jobs": [to_stored(each) for each in record.jobs]}
+    return json.dumps(fields).encode()
+
+
+def load_retries(data: bytes) -> ProjectRetries:
+    """Read the bytes of `dump_retries`, ignoring fields of later versions. Raises ValueError."""
+    try:
+        fields = pick_known(ProjectRetries, json.loads(data))
+        found = (pick_known(RetriedJob, each) for each in fields.pop("jobs"))
+        jobs = tuple(from_stored(RetriedJob, each) for each in found)
+        return replace(from_stored(ProjectRetries, fields), jobs=jobs)
+    except (AttributeError, KeyError, RecursionError, TypeError) as error:
+        raise ValueError(f"not a record of what was run again: {error!r}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class RetrySum:
     """How many jobs were run again, and what came of them."""
 
-    begun: int = 0
-    passed: int = 0
-    failed: int = 0
+    count: int = 0
+    passed_count: int = 0
+    failed_count: int = 0
     """Those that failed again in the same way."""
 
 
 def sum_retries(projects: Iterable[ProjectRetries], since: float) -> RetrySum:
     """Count the jobs that were run again `since` a time (epoch seconds)."""
     came = [
-        each.passed
+        each.has_passed
         for project in projects
         for each in project.jobs
         if each.new_job and each.claimed_at >= since
     ]
-    return RetrySum(len(came), passed=came.count(True), failed=came.count(False))
+    return RetrySum(len(came), passed_count=came.count(True), failed_count=came.count(False))
 
 
 def describe_retries(retries: RetrySum) -> str:
     """Return the counts as a sentence; "" if nothing was run again."""
-    if not retries.begun:
+    if not retries.count:
         return ""
-    jobs = "1 job" if retries.begun == 1 else f"{retries.begun} jobs"
-    return f"{jobs}; {retries.passed} passed, {retries.failed} failed again in the same way"
+    jobs = "1 job" if retries.count == 1 else f"{retries.count} jobs"
+    came = f"{retries.passed_count} passed, {retries.failed_count} failed again in the same way"
+    return f"{jobs}; {came}"

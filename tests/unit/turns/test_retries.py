@@ -107,7 +107,7 @@ def test_it_is_run_again_once_and_the_note_says_so(flake: Flake) -> None:
     assert f"{LINE}[job {again.id}]({again.web_url}). What comes of it" in flake.note
     assert flake.note.count(LINE) == 1
     (job,) = flake.list_known()
-    assert (job.job_id, job.new_job, job.passed) == (flake.built.job.id, again.id, None)
+    assert (job.job_id, job.new_job, job.has_passed) == (flake.built.job.id, again.id, None)
     assert flake.came == [""]
 
 
@@ -118,7 +118,7 @@ def test_it_passes(flake: Flake) -> None:
         flake.run_passed()
     assert "**Passed when run again: " in flake.note
     assert LINE in flake.note
-    assert flake.list_known()[0].passed is True
+    assert flake.list_known()[0].has_passed is True
     assert flake.came == ["", "passed"]
     assert flake.asked == 1
 
@@ -130,7 +130,7 @@ def test_it_fails_again_in_the_same_way(flake: Flake) -> None:
         flake.run_failed()
     assert "**Failed again in the same way in " in flake.note
     assert "“flaky” is not the verdict any more" in flake.note
-    assert flake.list_known()[0].passed is False
+    assert flake.list_known()[0].has_passed is False
     assert flake.came == ["", "failed"]
     assert flake.asked == 1
 

@@ -11,7 +11,9 @@ from worker.verdict.retries import (
     RetriedJob,
     choose_retries,
     describe_retries,
+    dump_retries,
     find_strict_word,
+    load_retries,
     sum_retries,
 )
 from worker.verdict.verdict import Ruling, Verdict
@@ -175,10 +177,22 @@ def test_what_came_of_it_is_counted_once_and_only_of_jobs_that_ran() -> None:
     assert record == record.end("5e55", "a", passed=False)
     record = record.end("another", "b", passed=True)
     found = sum_retries([record], 0)
-    assert (found.begun, found.passed, found.failed) == (3, 1, 0)
+    assert (found.count, found.passed_count, found.failed_count) == (3, 1, 0)
     assert describe_retries(found) == "3 jobs; 1 passed, 0 failed again in the same way"
-    assert sum_retries([record], 101).begun == 0
+    assert sum_retries([record], 101).count == 0
     assert describe_retries(sum_retries([], 0)) == ""
+    assert load_retries(dump_retries(record)) == record
+    later = dump_retries(record).replace(b'"sha"', b'"later": 1, "sha"', 1)
+    assert load_retries(later) == record
     assert record.drop(1).keep_since(101).jobs == ()
     assert record.forget(7).jobs == ()
     assert record.forget(8) == record
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{}", b"[]", b"[" * 9000, b'{"project_id": 1, "project": "p", "jobs": [{}]}', b"null"],
+)
+def test_what_is_no_such_record_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r""):
+        load_retries(data)

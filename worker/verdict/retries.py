@@ -197,7 +197,7 @@ def load_retries(data: bytes) -> ProjectRetries:
         found = (pick_known(RetriedJob, each) for each in fields.pop("jobs"))
         jobs = tuple(from_stored(RetriedJob, each) for each in found)
         return replace(from_stored(ProjectRetries, fields), jobs=jobs)
-    except (AttributeError, KeyError, RecursionError, TypeError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"not a record of what was run again: {error!r}") from error
 
 

@@ -29,6 +29,7 @@ from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import FolderStore
 from worker.sessions.incidents import IncidentStore
 from worker.sessions.ledger import LedgerStore
+from worker.sessions.retries import RetryStore
 from worker.settings.playbook import Playbook, Workflow
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import DayBudget
@@ -177,6 +178,7 @@ class Job:
                 DayBudget(self.store.records, self.clock, 0.0),
                 IncidentStore(self.store.records, self.clock.now),
                 LedgerStore(self.store.records, self.clock.now),
+                RetryStore(self.store.records, self.clock.now),
             ),
             Queue(Journal(self.store.records, self.leases, self.clock), self.leases, "worker-1"),
         )

@@ -4,12 +4,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tests.fakes import ScriptedModel, says
 from tests.jobs import MemoryDriver, run_trigger
 from tests.labelled_worlds import Built, World, build
 from tests.parts import change_parts
-from tests.simulators.gitlab import GitLabSim, Scene
+from tests.simulators.gitlab import Access, GitLabSim, Scene
 from worker import wiring
 from worker.conversation.messages import User
 from worker.conversation.model import Reply
@@ -37,12 +38,13 @@ VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A posted note: the label that its headline stands for, its body, and what the model was asked
-    at last, one text for each request."""
+    """A posted note: the label that its headline stands for, its body, what the model was asked at
+    last, one text for each request, and the names of the jobs that were run again."""
 
     headline: str
     body: str
     asked: tuple[str, ...] = ()
+    retried: tuple[str, ...] = ()
 
 
 def unhelpful(world: World) -> Posted:
@@ -65,25 +67,29 @@ def claimed(world: World) -> Posted:
     return post_note(world, world.claim, str(world.fields.get("again", world.claim)))
 
 
-def post_note(world: World, label: str, again: str = "") -> Posted:
-    """The note where the model's verdict is this one, and `again` when it is asked once more."""
+def post_note(world: World, label: str, again: str = "", **changes: Any) -> Posted:
+    """The note where the model's verdict is this one, and `again` when it is asked once more;
+    `changes` replace parts of the product."""
     with GitLabSim() as sim, TemporaryDirectory() as folder:
         built = build(world, sim)
+        sim.add_member(built.scene.project, built.scene.bot, Access.DEVELOPER)
         cause = world.fields.get("cause", "The tests ran and did not pass.")
-        first, second = (_answer(built, VERDICTS[each], cause) for each in (label, again or label))
+        first, second = (answer(built, VERDICTS[each], cause) for each in (label, again or label))
         model = ScriptedModel([first, second, second])
         parts = change_parts(
             build_parts(sim, built.scene, Path(folder)),
             model=lambda: model,
             sandboxes=MemoryDriver(),
             describe_tools=lambda sandbox: "",
+            **changes,
         )
         run_trigger(_trigger(built), parts)
         assert sim.unexpected_requests == []
         (note,) = [each for each in built.scene.mr.list_notes() if each.author is built.scene.bot]
         asked = (request.messages[-1] for request in model.requests)
         texts = tuple(each.text for each in asked if isinstance(each, User))
-        return Posted(read_headline(note.body), note.body, texts)
+        retried = tuple(each.name for each in sim.retried)
+        return Posted(read_headline(note.body), note.body, texts, retried)
 
 
 def build_parts(sim: GitLabSim, scene: Scene, folder: Path) -> Deps:
@@ -108,7 +114,7 @@ def _trigger(built: Built) -> PipelineFailed:
     )
 
 
-def _answer(built: Built, verdict: Verdict, cause: str) -> Reply:
+def answer(built: Built, verdict: Verdict, cause: str) -> Reply:
     """A whole answer whose quote is the log's last line before it says how the job ended."""
     lines = (built.job.trace or b"").decode().split("\n")[:-2]
     quote = f"- job {built.job.id} line {len(lines)}: {lines[-1]}\n" if lines else ""
@@ -121,7 +127,7 @@ def _answer(built: Built, verdict: Verdict, cause: str) -> Reply:
 
 def read_headline(body: str) -> str:
     """The label that a note's headline stands for."""
-    found = re.search(r"^\*\*(.+?)\*\*", body, re.MULTILINE)
+    found = re.search(r"^\*\*(?!Run again once)(.+?)\*\*", body, re.MULTILINE)
     assert found, body
     if found[1].startswith("Already failing on `"):  # an incident of the target branch
         return LABELS[Verdict.TARGET]

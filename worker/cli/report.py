@@ -10,9 +10,11 @@ from worker.cli.terminal import print_json
 from worker.clock import SystemClock
 from worker.jobs import precision
 from worker.jobs.incident_rows import describe_sum, read_rows, sum_rows
-from worker.jobs.verdict_days import DayReport, read_days
+from worker.jobs.verdict_days import DAY, DayReport, read_days
 from worker.safety.untrusted import one_line
 from worker.sessions.incidents import IncidentStore
+from worker.sessions.retries import RetryStore
+from worker.verdict.retries import describe_retries
 
 _LONGEST = 2000
 """The most characters of a line below the tables."""
@@ -43,8 +45,14 @@ def command(config: str | None, days: int, project: str, fresh: bool, form: str 
     now = SystemClock().now()
     reports = read_days(store, now, days, project, fresh=fresh)
     incidents = sum_rows(read_rows(IncidentStore(store.records), project), now, days)
+    again = RetryStore(store.records).count(now - days * DAY, project)
     if form == "json":
         counted = {
+            "retries": {
+                "jobs": again.count,
+                "passed": again.passed_count,
+                "failed": again.failed_count,
+            },
             "incidents": {
                 "count": incidents.count,
                 "open": incidents.open_count,
@@ -52,17 +60,21 @@ def command(config: str | None, days: int, project: str, fresh: bool, form: str 
                 "hit": incidents.hit_count,
                 "without_model": incidents.short_count,
                 "saved_seconds": round(incidents.saved_seconds),
-            }
+            },
         }
         print_json({"days": days} | precision.make_json(reports) | counted)
     elif form == "digest":
         click.echo(precision.write_digest(reports, days), nl=False)
         if told := describe_sum(incidents):
             click.echo(f"\nRed branches: {told}.")
+        if told := describe_retries(again):
+            click.echo(f"\nRun again: {told}.")
     else:
         _print_tables(reports)
         if told := describe_sum(incidents):
             click.echo(f"red branches: {told}")
+        if told := describe_retries(again):
+            click.echo(f"run again: {told}")
 
 
 def _print_tables(days: Sequence[DayReport]) -> None:

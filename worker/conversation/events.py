@@ -152,10 +152,20 @@ class IncidentClosed:
     incident: Incident
 
 
+@dataclass(frozen=True, slots=True)
+class JobRetried:
+    """A job was run again because of a `verdict`; or, with `came`, it has "passed" or "failed"."""
+
+    verdict: str
+    came: str
+
+
 RunEvent = Stage | Asking | Answered | ToolRan | TurnEnded
 IncidentEvent = IncidentOpened | IncidentClosed
 QueueEvent = TriggerBegun | TriggerLeft | Backlog
-Event = RunEvent | NotePlaced | QueueEvent | VotesChanged | VerdictJudged | IncidentEvent
+Event = (
+    RunEvent | NotePlaced | QueueEvent | VotesChanged | VerdictJudged | IncidentEvent | JobRetried
+)
 Watcher = Callable[[Event], None]
 
 

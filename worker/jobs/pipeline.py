@@ -17,6 +17,7 @@ from worker.turns import earlier_notes
 from worker.turns.incident_notes import may_tell, note_passed_request, tell_cars_behind
 from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Finished, NotesMarked, Skipped
+from worker.turns.retries import record_end
 from worker.turns.run_again import look_again
 from worker.turns.session import analyse_failure
 from worker.turns.stored_turns import find_next_turn, is_unexplained, load_turn, make_key
@@ -148,6 +149,7 @@ def mark_notes(trigger: PipelinePassed, deps: Deps, run: Attempt) -> Skipped | N
     done = earlier_notes.mark_passed(subject, deps)
     for name in done.sessions:
         key = subject.make_key(name)
+        record_end(subject, key, deps, run.watch, passed=True)
         for turn in range(find_next_turn(key, deps)):
             update_judgement(key, turn, deps, run.watch)
     return done

@@ -20,6 +20,7 @@ from worker.sessions import layout
 from worker.sessions.checked import DAMAGED, KEPT
 from worker.sessions.objects import RECORD, Records
 from worker.sessions.projects import KnownFailures, MemoryPart
+from worker.sessions.retries import RetryStore
 from worker.turns import memory, stored_turns
 from worker.turns.parts import Deps
 from worker.verdict import known
@@ -86,7 +87,22 @@ def _find_old(deps: Deps, before: float) -> Iterator[_Expired]:
     yield from _find_old_known(known_names, before, deps)
     yield from _find_old_in_memories(known_names, before, deps)
     yield from _find_old_incidents(deps, before)
+    yield from _find_old_retries(deps, before)
     yield from _find_old_by_name(deps, before)
+
+
+def _find_old_retries(deps: Deps, before: float) -> Iterator[_Expired]:
+    store = deps.storage.retries
+    for found in store.read_all():
+        old = len(found.jobs) - len(found.keep_since(before).jobs)
+        if old:
+            what = f"{old} jobs of project {found.project_id} that were run again"
+            yield _Expired(what, partial(_remove_old_retries, found.project_id, before, store))
+
+
+def _remove_old_retries(project_id: int, before: float, store: RetryStore) -> bool:
+    store.change(project_id, lambda found: found.keep_since(before))
+    return True
 
 
 def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) -> int:
@@ -103,6 +119,7 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
             done += 1
     done += deps.storage.incidents.forget_request(project_id, mr_iid)
     done += deps.storage.ledger.forget_request(project_id, mr_iid)
+    deps.storage.retries.change(project_id, lambda found: found.forget(mr_iid))
     for name in list(records.list_names(f"{KEPT}{layout.INCIDENTS}{project_id}/")):
         if f"/{mr_iid}.json~" in name:
             records.delete(name)

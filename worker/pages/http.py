@@ -241,10 +241,10 @@ class Pages:
         store = self.open_store()
         counted = self.read_days(store, self.now(), days, project)
         found = operators.build_report(counted, days, project)
-        red = operators.describe_incidents(IncidentStore(store.records), self.now(), days, project)
-        link = partial(self._link_session, "")
-        shown: dict[str, Any] = {"page": found, "periods": operators.PERIODS, "link": link}
-        return make_page("report", red=red, **shown, signed_in=self._name_operator(request))
+        around = operators.describe_around(store.records, self.now(), days, project)
+        shown: dict[str, Any] = {"page": found, "periods": operators.PERIODS, **around}
+        shown["link"] = partial(self._link_session, "")
+        return make_page("report", **shown, signed_in=self._name_operator(request))
 
     def _make_incident_page(self, project: str, request: Request) -> Response:
         incidents = IncidentStore(self.open_store().records)

@@ -21,11 +21,12 @@ from worker.jobs.incident_rows import (
     sum_rows,
 )
 from worker.jobs.precision import Bucket
-from worker.jobs.verdict_days import DayReport, Frequent, WrongVerdict
+from worker.jobs.verdict_days import DAY, DayReport, Frequent, WrongVerdict
 from worker.pages.stored import find_state
 from worker.pages.texts import DRY_RUN, GIVEN_UP, STATES, check_web_url, describe_verdict
 from worker.safety.untrusted import one_line
 from worker.sessions.incidents import IncidentStore
+from worker.sessions.objects import Objects
 from worker.sessions.recent import (
     RUNNING,
     RecentTurns,
@@ -35,7 +36,9 @@ from worker.sessions.recent import (
     matches_project,
     parse_project_id,
 )
+from worker.sessions.retries import RetryStore
 from worker.sessions.store import SessionStore
+from worker.verdict.retries import describe_retries
 from worker.verdict.verdict import NAMES, Verdict
 
 ROWS = 50
@@ -249,9 +252,12 @@ def build_incidents(store: IncidentStore, now: float, project: str) -> IncidentP
     )
 
 
-def describe_incidents(store: IncidentStore, now: float, days: int, project: str) -> str:
-    """Say how often branches were red, for the report; "" if never. Raises StoreError."""
-    return describe_sum(sum_rows(read_rows(store, project), now, days))
+def describe_around(records: Objects, now: float, days: int, project: str) -> dict[str, str]:
+    """Say for the report how often branches were red (`red`), and what was run again (`again`); ""
+    for nothing. Raises StoreError."""
+    red = sum_rows(read_rows(IncidentStore(records), project), now, days)
+    again = RetryStore(records).count(now - days * DAY, project)
+    return {"red": describe_sum(red), "again": describe_retries(again)}
 
 
 PERIODS = (7, 30, 90)

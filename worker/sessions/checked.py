@@ -44,7 +44,7 @@ KEPT = f"{DAMAGED}kept/"
 _MARK = 4096
 
 _PLACED = re.compile(
-    r"(?:workers|slots|spend|preferences|verdicts|known|incidents)/.*\.json|sessions/.*/claim\.json"
+    r"(?:workers|slots|spend|preferences|verdicts|known|incidents|retries)/.*\.json|sessions/.*/claim\.json"
 )
 _MEMORY = re.compile(r"known/\d{1,19}/knowledge\.md")
 _MEMORY_PLACE = re.compile(rb"\n= ([^\n]{1,300})\n?\Z")
@@ -56,7 +56,7 @@ _PAGE = re.compile(rb"\s{0,100}<(?:!doctype|html|\?xml)", re.IGNORECASE)
 _KEPT_AS_THEY_ARE = tuple(f"/{leaf}" for leaf in (layout.CONTEXT, layout.EVIDENCE, layout.STOP))
 
 _RECORD = re.compile(
-    r"(?:journal|workers|slots|spend|preferences|verdicts|incidents)/.*\.json"
+    r"(?:journal|workers|slots|spend|preferences|verdicts|incidents|retries)/.*\.json"
     rf"|sessions/.*/{re.escape(layout.CLAIM)}"
 )
 """Small objects, which are read whole here; larger ones are when they are loaded."""

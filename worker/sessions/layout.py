@@ -23,6 +23,7 @@ prompts/{sha256}.json       what sessions' models were told; renewed while it is
 incidents/{project_id}/{branch}.json            a watched branch, by `record.name_branch`
 incidents/{project_id}/{branch}/{mr_iid}.json   a merge request into it
 tests/{project_id}/{YYYY-MM-DD}.json            the tests of the pipelines made on that UTC day
+retries/{project_id}.json   the jobs that the bot has run again
 
 worker/README.md lists what else is in the store.
 """
@@ -38,7 +39,7 @@ from worker.incidents.record import name_branch
 ROOT = "sessions/"
 RECENT, SPEND, KNOWN, INDEX, PROBE = "recent/", "spend/", "known/", "index/", "probe/"
 PREFERENCES, VERDICTS, PROMPTS = "preferences/", "verdicts/", "prompts/"
-INCIDENTS, TESTS = "incidents/", "tests/"
+INCIDENTS, TESTS, RETRIES = "incidents/", "tests/", "retries/"
 
 INSTALLATION_KEY = "keys/installation"
 """The random key of this installation: 64 hex digits."""
@@ -237,3 +238,20 @@ def parse_tests(name: str) -> tuple[int, str] | None:
     """Return the project and the day whose tests are stored there; None for another object."""
     match = _TESTS.fullmatch(name)
     return (int(match[1]), match[2]) if match else None
+
+
+# ----------------------------------------------------------------------------- jobs run again
+_RETRIES = re.compile(rf"retries/{_NUMBER}\.json", re.ASCII)
+
+
+def name_retries(project_id: int) -> str:
+    """Name the record of what was run again in a project. Raises StoreError for no project."""
+    if not 0 < project_id < 10**19:
+        raise StoreError(f"not a project: {project_id}")
+    return f"{RETRIES}{project_id}.json"
+
+
+def parse_retries(name: str) -> int:
+    """Return the project of such a record; 0 for the name of another object."""
+    match = _RETRIES.fullmatch(name)
+    return int(match[1]) if match else 0

@@ -188,6 +188,11 @@ class LimitSettings(Part):
         description="Failures of one project that all workers together look into at a time, beside "
         "one of its branches; 0: half of one worker's threads.",
     )
+    retries_per_day: int = Field(
+        default=50,
+        ge=0,
+        description="Jobs of one project that `retry` runs again in a day (UTC); 0: no cap.",
+    )
     cost_usd_per_day: float = Field(
         default=0.0,
         ge=0,

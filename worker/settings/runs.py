@@ -277,6 +277,25 @@ class LedgerSettings(Part):
     )
 
 
+class RetrySettings(Part):
+    """`retry:`. Whether failed jobs of merge requests are run again, once for each commit."""
+
+    flaky: int = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="1: a job that GitLab's record proves to be flaky is run again, unless the "
+        "change touches what failed, or its name or stage says that it deploys, releases, changes "
+        "data or guards security. The write token's user has to be a Developer. 0: none.",
+    )
+    infrastructure: int = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="1: the same for a job that its runner or GitLab itself has failed. 0: none.",
+    )
+
+
 class RetentionSettings(Part):
     """`retention:`."""
 

@@ -17,6 +17,7 @@ from worker.settings.runs import (
     LoopSettings,
     NoteSettings,
     RetentionSettings,
+    RetrySettings,
     WorkerSettings,
 )
 from worker.settings.services import (
@@ -90,6 +91,7 @@ class Settings(Part):
     known: KnownSettings = KnownSettings()
     incidents: IncidentSettings = IncidentSettings()
     tests: LedgerSettings = LedgerSettings()
+    retry: RetrySettings = RetrySettings()
     sources: SourceSettings = SourceSettings()
     pages: PageSettings = PageSettings()
     metrics: MetricsSettings = MetricsSettings()

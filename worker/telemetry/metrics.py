@@ -27,6 +27,7 @@ from worker.conversation.events import (
     Event,
     IncidentClosed,
     IncidentOpened,
+    JobRetried,
     Milestone,
     Stage,
     ToolRan,
@@ -215,6 +216,12 @@ class Metrics:
             "Red branches: opened (also anew), closed, withdrawn (it was a flake).",
             "change",
         )
+        self.retries = self._make_counter(
+            "sandpiper_retries",
+            "Jobs that `retry` has run again: begun, passed, failed (again in the same way).",
+            "verdict",
+            "change",
+        )
         self.red_seconds = self._make_histogram(
             "sandpiper_incident_seconds", "From an incident's opening to its end.", _RED
         )
@@ -290,6 +297,8 @@ def make_watcher(
                 for change, votes in (("given", given), ("withdrawn", withdrawn)):
                     for vote in votes:
                         metrics.reactions.labels(vote, change).inc()
+            case JobRetried(verdict, came):
+                metrics.retries.labels(Verdict(verdict).name.lower(), came or "begun").inc()
             case IncidentOpened():
                 metrics.incidents.labels("opened").inc()
             case IncidentClosed(incident):

@@ -24,6 +24,7 @@ from worker.sessions.incidents import IncidentStore
 from worker.sessions.ledger import LedgerStore
 from worker.sessions.projects import KnownFailures, MemoryPart
 from worker.sessions.recent import RecentTurns
+from worker.sessions.retries import RetryStore
 from worker.sessions.store import SessionStore
 from worker.settings.playbook import Playbook, Workflow
 from worker.settings.runs import (
@@ -33,6 +34,7 @@ from worker.settings.runs import (
     LedgerSettings,
     NoteSettings,
     PlanBy,
+    RetrySettings,
 )
 from worker.tools.source import Toolbox
 from worker.turns.day_budget import DayBudget
@@ -210,6 +212,7 @@ class Storage:
     budget: DayBudget
     incidents: IncidentStore
     ledger: LedgerStore
+    retries: RetryStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +240,7 @@ class Options:
     known_settings: KnownSettings = field(default_factory=KnownSettings)
     incident_settings: IncidentSettings = field(default_factory=IncidentSettings)
     ledger_settings: LedgerSettings = field(default_factory=LedgerSettings)
+    retry_settings: RetrySettings = field(default_factory=RetrySettings)
     turns_per_day: int = 20
     project_concurrency: int = 0
     debounce: float = 0.0

@@ -28,6 +28,7 @@ from worker.safety.markdown import Marker
 from worker.turns import contexts, session, stored_turns, tiers, triage
 from worker.turns.incident_notes import BranchExplainer
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Skipped, Turn
+from worker.turns.retries import record_end
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 from worker.verdict.aftermath import Aftermath, dump_aftermath
 from worker.verdict.grouping import Difference, compare_failures
@@ -260,7 +261,8 @@ def look_again(
             if isinstance(begun, Skipped):
                 return begun
             turn, told = begun, begun.context
-            if told.outcome:
+            if told.outcome:  # it failed in the same way
+                record_end(subject, key, deps, run.watch, passed=False)
                 return session.commit_turn(turn, TurnResult(told, told.note_text, None), deps, run)
         session.list_turn(key, turn.context, deps)
         return session.commit_turn(turn, take_turn(turn, deps, run), deps, run)

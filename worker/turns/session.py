@@ -9,7 +9,7 @@ from dataclasses import replace
 from worker.conversation import context_json
 from worker.conversation.absorb import charge_helper
 from worker.conversation.context import NO_OUTCOME, OF_OTHERS, Context, NoteRef, SessionKey, Subject
-from worker.conversation.events import Asking, Event, TurnEnded
+from worker.conversation.events import Asking, Event, TurnEnded, ignore_event
 from worker.conversation.triggers import Replied, trigger_id
 from worker.errors import Busy, ForgeError, LeaseLost, StoreError, TurnTaken
 from worker.log import bind_log_fields
@@ -22,6 +22,7 @@ from worker.turns import (
     incident_notes,
     memory,
     outcomes,
+    retries,
     stored_turns,
     tiers,
 )
@@ -191,6 +192,7 @@ def complete_analysis(key: SessionKey, deps: Deps) -> None:
         return
     earlier_notes.fold_older_notes(context, deps)
     incident_notes.tell_again(context, deps)
+    retries.retry_jobs(context, deps, ignore_event)
     memory.update_memory(key, deps)
 
 
@@ -333,6 +335,7 @@ def commit_turn(turn: Turn, result: TurnResult, deps: Deps, run: Attempt) -> Fin
             )
     location = deps.storage.sessions.describe_location(turn.key, number)
     run.watch(TurnEnded(number, outcome, result.body, location, context, result.finding))
+    retries.retry_jobs(context, deps, run.watch)
     log.info(
         "session %s turn %d: %s %s", context.session_id, number, outcome.status, outcome.reason
     )

@@ -30,6 +30,7 @@ from worker.verdict.remarks import (
     name,
     pipeline,
     remark,
+    tell_short_pass,
 )
 from worker.verdict.verdict import Ruling, Verdict
 
@@ -230,7 +231,7 @@ def _tell_own_failure(facts: Facts) -> Remark:
         return ()
     return remark(
         *edit, "; without it ", name(facts.name), " passed on ", name(target.branch), ": ",
-        job(green), _tell_short_pass(green, facts.run),
+        job(green), tell_short_pass(green, facts.run),
     )  # fmt: skip
 
 
@@ -244,7 +245,7 @@ def _refute_change(facts: Facts) -> Remark | None:
     ago = describe_distance(green.started_at, facts.run.started_at)
     return remark(
         name(facts.name), " passed on this same commit: ", job(green),
-        f", {ago} this failure" if ago else "", _tell_short_pass(green, facts.run),
+        f", {ago} this failure" if ago else "", tell_short_pass(green, facts.run),
     )  # fmt: skip
 
 
@@ -260,23 +261,12 @@ def find_pass_on_target(facts: Facts) -> Remark | None:
     return remark(
         name(facts.name), " passed when it last ran on ", name(target.branch), f"{built_on}: ",
         pipeline(newest), ", ", job(newest), f", {ago}" if ago else "",
-        _tell_short_pass(newest, facts.run),
+        tell_short_pass(newest, facts.run),
     )  # fmt: skip
 
 
 _OF_THE_SCRIPT = frozenset({"", "script_failure"})
 """GitLab's failure reasons of a job whose own script has failed."""
-
-_SHORTER, _LEAST_SECONDS = 5.0, 60.0
-"""A pass is short beside a failed run that took so many times as long, and at least so long."""
-
-
-def _tell_short_pass(passed: JobRun, failed: JobRun) -> str:
-    """Say how long both runs took if the pass was short: it may have run nothing, or a cache had
-    its results."""
-    if failed.seconds < _LEAST_SECONDS or not 0 < passed.seconds * _SHORTER <= failed.seconds:
-        return ""
-    return f" (in {passed.seconds:,.0f} s, where this run took {failed.seconds:,.0f} s)"
 
 
 def _may_fail_there(facts: Facts) -> bool:
@@ -371,7 +361,15 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
         same_as_passed=facts.last_pass.same if not_outside and facts.last_pass else (),
         last_pass=remark(job(facts.last_pass.run)) if facts.last_pass else (),
         differs=bool(facts.last_pass and facts.last_pass.package_changes),
+        is_apart=all(map(_is_apart, (facts, *facts.rest))),
     )
+
+
+def _is_apart(facts: Facts) -> bool:
+    change = facts.change
+    if not isinstance(change, Change) or not change.whole or change.ci or change.may_configure:
+        return False
+    return not (change.touches or change.tests_of_touched or change.removed_names)
 
 
 def _find_proof(facts: Facts) -> tuple[Verdict | None, Remark]:

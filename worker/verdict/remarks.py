@@ -77,3 +77,15 @@ def describe_distance(one: str, other: str) -> str:
         if abs(seconds) >= 2 * size:
             return f"{abs(seconds) / size:.0f} {unit} {side}"
     return f"{abs(seconds):.0f} s {side}"
+
+
+_SHORTER, _LEAST_SECONDS = 5.0, 60.0
+"""A pass is short beside a failed run that took so many times as long, and at least so long."""
+
+
+def tell_short_pass(passed: JobRun, failed: JobRun) -> str:
+    """Say how long both runs took if the pass was short: it may have run nothing, or a cache had
+    its results."""
+    if failed.seconds < _LEAST_SECONDS or not 0 < passed.seconds * _SHORTER <= failed.seconds:
+        return ""
+    return f" (in {passed.seconds:,.0f} s, where this run took {failed.seconds:,.0f} s)"

@@ -118,6 +118,9 @@ class Ruling:
     """The job's last pass."""
     differs: bool = False
     """Whether something else is installed than there."""
+    is_apart: bool = False
+    """Whether the whole change is known, and touches nothing that the error names, nor how jobs
+    run."""
 
     def decide_verdict(self, model: Verdict) -> Verdict:
         """Return the verdict on these jobs if the model's verdict is `model`."""
@@ -201,6 +204,7 @@ def dump_ruling(ruling: Ruling) -> dict[str, Any]:
         "same": [[each.kind, each.name, each.version] for each in ruling.same_as_passed],
         "last_pass": _dump_remark(ruling.last_pass),
         "differs": ruling.differs,
+        "is_apart": ruling.is_apart,
     }
 
 
@@ -235,6 +239,7 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
         ),
         last_pass=_load_remark(fields.get("last_pass", ())),
         differs=bool(fields.get("differs", False)),
+        is_apart=bool(fields.get("is_apart", False)),
     )
 
 

@@ -31,6 +31,7 @@ from worker.safety.redact import Redactor
 from worker.safety.untrusted import visible
 from worker.sessions.incidents import IncidentStore
 from worker.sessions.ledger import LedgerStore
+from worker.sessions.retries import RetryStore
 from worker.sessions.store import SessionStore
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings, playbook
 from worker.settings.playbook import Workflow
@@ -131,6 +132,7 @@ def build_deps(
             ),
             incidents=IncidentStore(store.records, read_only=dry_run),
             ledger=LedgerStore(store.records, read_only=dry_run),
+            retries=RetryStore(store.records),
         ),
         Queue(
             Journal(store.records, leases, clock), leases, f"{socket.gethostname()}:{os.getpid()}"
@@ -172,6 +174,7 @@ def _build_options(
         known_settings=settings.known,
         incident_settings=settings.incidents,
         ledger_settings=settings.tests,
+        retry_settings=settings.retry,
         turns_per_day=limits.turns_per_day,
         project_concurrency=limits.project_concurrency,
         debounce=settings.gitlab.debounce,

@@ -107,7 +107,7 @@ def write_text(value: Any) -> str:
     """The value of a variable, as a person would write it."""
     if isinstance(value, list | dict):
         return yaml.safe_dump(value, default_flow_style=True).strip()
-    return {True: "true", False: "false"}.get(value, str(value)) if value in (0, 1) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def put(tree: dict[str, Any], place: tuple[str, ...], value: Any) -> None:

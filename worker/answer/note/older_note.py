@@ -5,9 +5,11 @@ There is one note for a commit: what was found on the newest failure stands in i
 found before lies folded below.
 """
 
+from collections.abc import Mapping
+
 from worker.conversation.context import Subject
 from worker.safety.lint import MAX_SIZE
-from worker.safety.markdown import Marker, find_marker
+from worker.safety.markdown import Marker, find_marker, write_code_line
 from worker.safety.neutralise import is_plain_url
 
 _SUPERSEDED, _FIXED, _AGAIN = "**Superseded by ", "**Fixed by ", "**Passed when run again: "
@@ -111,6 +113,7 @@ def replace_first(finding: str, marker: Marker, first: str, answer_url: str) -> 
 # ------------------------------------------------------------------------ jobs that were run again
 
 _SAME = "**Failed again in the same way in "
+_RETRIED = "**Run again once by Sandpiper:** "
 _FOUND_BEFORE = "<summary>What was found before</summary>"
 _FOLD = "<details>"
 
@@ -150,3 +153,21 @@ def mark_failed_again(body: str, subject: Subject, ended: str, *, passed_between
     if ended and not passed_between and not rest.startswith(_FOLD):
         return _fold_below(told, "<summary>What was found</summary>", rest)
     return f"{told}\n\n{rest}"
+
+
+def put_retries(body: str, subject: Subject, jobs: Mapping[str, int]) -> str:
+    """Return `body` with a line above its headline on the jobs that the bot has run again, by
+    name: the id of the new job. Doing it twice changes nothing."""
+    marker, _, rest = body.partition("\n")
+    if not jobs or find_marker(body) is None or is_marked(body) or rest.lstrip().startswith(_SAME):
+        return body
+    project, _, _ = subject.web_url.partition("/-/")
+    new = [
+        f"{write_code_line(name)} as {_write_link(f'job {number}', f'{project}/-/jobs/{number}')}"
+        for name, number in jobs.items()
+    ]
+    line = f"{_RETRIED}{', '.join(new)}. What comes of it will be said here."
+    rest = rest.strip("\n")
+    if rest.startswith(_RETRIED):
+        rest = rest.partition("\n")[2].strip("\n")
+    return f"{marker}\n\n{line}\n\n{rest}"

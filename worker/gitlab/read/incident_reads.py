@@ -13,9 +13,9 @@ from worker.gitlab.read import wire
 from worker.gitlab.read.api import NotFound
 from worker.gitlab.read.branch import BranchReader, explain_end
 from worker.gitlab.read.branch_ends import find_ended_runs
-from worker.gitlab.read.job_ends import find_manual_jobs
+from worker.gitlab.read.job_ends import find_deploying, find_manual_jobs
 from worker.gitlab.read.job_logs import JobLogs
-from worker.gitlab.read.policy import Policy
+from worker.gitlab.read.policy import Policy, is_members
 from worker.gitlab.read.request import RequestReader
 from worker.gitlab.read.served import ServedReads
 from worker.gitlab.read.subjects import AT_WORK, explain_outdated, read_merge_request
@@ -155,6 +155,27 @@ class IncidentReads(ServedReads):
         if reason := _explain_job(listed.items, job_id, ran):
             return reason
         return self._explain_manual(project.path_with_namespace, pipeline_id, job_id)
+
+    def explain_no_retry(self, subject: Subject, job_id: int) -> str:
+        """Say why a failed job of a merge request's pipeline is not run again by itself, or "": it
+        was the first attempt of a job that neither deploys nor waits for a person."""
+        mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
+        if not is_members(self._client, mr, self._policy):
+            return f"the author of !{subject.mr_iid} is no member"
+        project, number = subject.project_id, subject.pipeline_id
+        if reason := self.explain_no_run(project, subject.mr_iid, number, job_id, ran=()):
+            return reason
+        path, what = f"/projects/{project}/pipelines/{number}", f"the jobs of pipeline {number}"
+        query = {"include_retried": "true"}
+        jobs = self._client.many(f"{path}/jobs", wire.Job, what, query, _JOB_PAGES).items
+        name = next((each.name for each in jobs if each.id == job_id), "")
+        if sum(each.name == name for each in jobs) > 1:
+            return f"job {job_id} is not the first attempt"
+        pipeline = self._client.one(path, wire.Pipeline, f"pipeline {number}")
+        deploying = find_deploying(self._client, project, pipeline.created_at or "")
+        if deploying is None:
+            return "GitLab does not tell which jobs deploy"
+        return f"job {job_id} deploys" if job_id in deploying else ""
 
     def _explain_manual(self, project: str, pipeline_id: int, job_id: int) -> str:
         """Say that a job is manual, or that GitLab does not tell; "" if it is not. GitLab would

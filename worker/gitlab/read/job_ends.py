@@ -291,3 +291,17 @@ def find_manual_jobs(client: ReadClient, project: str, pipeline_id: int) -> froz
         return None
     ends = ((each.id or "").rpartition("/")[2] for each in jobs.nodes)
     return frozenset(int(end) for end in ends if end.isdecimal() and len(end) < _DIGITS)
+
+
+def find_deploying(client: ReadClient, project_id: int, since: str) -> frozenset[int] | None:
+    """Return the ids of the jobs that deployed `since` a time in GitLab's own text ("": ever); None
+    if GitLab does not tell all. Raises SourceError."""
+    query = {"order_by": "updated_at", "sort": "desc"}
+    if since:
+        query["updated_after"] = since
+    path = f"/projects/{project_id}/deployments"
+    with skip_refused():
+        found = client.page(path, wire.Deployment, "the deployments", 1, 100, query)
+        if not found.more:
+            return frozenset(each.deployable.id for each in found.items if each.deployable)
+    return None

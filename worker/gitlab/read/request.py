@@ -9,7 +9,14 @@ from worker.conversation.context import Subject
 from worker.errors import SourceError
 from worker.gitlab.read import policy, wire
 from worker.gitlab.read.api import NotFound, ReadClient
-from worker.gitlab.read.job_ends import MAX_LOG, MOST_LOGS, JobEndReader, find_outcome, get_end_time
+from worker.gitlab.read.job_ends import (
+    MAX_LOG,
+    MOST_LOGS,
+    JobEndReader,
+    find_deploying,
+    find_outcome,
+    get_end_time,
+)
 from worker.gitlab.read.job_logs import JobLogs
 from worker.gitlab.read.landings import find_reverts
 from worker.gitlab.read.policy import Policy
@@ -165,18 +172,9 @@ class RequestReader:
         are said to: then nobody runs them again."""
         if all(each.outcome is not JobOutcome.FAILED for each in jobs):
             return jobs
-        path = f"/projects/{subject.pipeline_project_id}/deployments"
-        query = {"order_by": "updated_at", "sort": "desc"}
-        if pipeline.created_at:
-            query["updated_after"] = pipeline.created_at
-        try:
-            found = self.client.page(path, wire.Deployment, "the deployments", 1, 100, query)
-        except SourceError as error:
-            if error.transient:
-                raise
-            return tuple(replace(each, deploys=True) for each in jobs)
-        ids = {each.deployable.id for each in found.items if each.deployable}
-        return tuple(replace(each, deploys=found.more or each.job_id in ids) for each in jobs)
+        project, since = subject.pipeline_project_id, pipeline.created_at or ""
+        found = find_deploying(self.client, project, since)
+        return tuple(replace(each, deploys=found is None or each.job_id in found) for each in jobs)
 
 
 def _read_log(logs: JobLogs, job: FailingJob) -> tuple[tuple[str, str], ...]:

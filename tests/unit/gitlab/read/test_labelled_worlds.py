@@ -9,6 +9,7 @@ import pytest
 from tests.labelled_notes import claimed, post_note, wrong_label
 from tests.labelled_worlds import RIGHT, World, read_worlds
 from worker.answer.repair import REFUTED
+from worker.settings.runs import RetrySettings
 
 pytestmark = pytest.mark.slow
 
@@ -18,12 +19,28 @@ CLAIMS = read_worlds(Path(__file__).with_name("claims.yaml"))
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.id)
 def test_the_record_settles_what_it_proves_and_nothing_else(world: World) -> None:
-    """Against a model that is wrong where it proves something, beside one that cannot tell else."""
+    """Against a model that is wrong where it proves something, beside one that cannot tell else.
+
+    A job is run again only under a verdict that is right, and that says it may pass as it is.
+    """
     expect = world.fields["expect"]
     provable = expect["settled"] != "none"
-    posted = post_note(world, wrong_label(world) if provable else "none")
+    label = wrong_label(world) if provable else "none"
+    posted = post_note(world, label, retry_settings=RetrySettings(flaky=1, infrastructure=1))
     assert world.grade(posted.headline) == RIGHT, f"{world.title}\n{posted.body}"
     _check_words(expect, posted.body)
+    if posted.retried:
+        assert posted.headline in ("flaky", "infrastructure")
+        assert posted.retried == (world.fields["failed"]["job"],)
+    assert posted.body.count("Run again once") == len(posted.retried)
+
+
+def test_some_jobs_of_these_worlds_are_run_again() -> None:
+    by_id = {world.id: world for world in WORLDS}
+    retry = RetrySettings(flaky=1, infrastructure=1)
+    for name in ("passed-after-the-same-error", "over-again"):
+        assert post_note(by_id[name], "change", retry_settings=retry).retried
+        assert not post_note(by_id[name], "change").retried
 
 
 @pytest.mark.parametrize("world", CLAIMS, ids=lambda world: world.id)

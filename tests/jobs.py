@@ -47,6 +47,7 @@ from worker.turns.parts import (
 from worker.turns.stored_turns import make_key
 from worker.verdict.finding import JobLog, Place
 from worker.verdict.jobs import Survey
+from worker.verdict.recalled_tests import Recall
 
 FINDING = says(
     "## Verdict\nflaky\n\n## Cause\nA race in the test.\n\n"
@@ -101,7 +102,9 @@ class EchoToolset:
     ) -> None:
         pass
 
-    def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
+    def survey_failures(
+        self, shown: int = 0, explain: Explain | None = None, recall: Recall | None = None
+    ) -> Survey:
         return Survey()
 
     def count_redactions(self) -> Mapping[tuple[str, str], int]:

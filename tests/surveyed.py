@@ -19,6 +19,7 @@ from worker.sources.table import bind_sources
 from worker.turns.parts import Explain
 from worker.verdict import known
 from worker.verdict.jobs import Survey
+from worker.verdict.recalled_tests import Recall
 
 RACE = b"""\
 Executing "step_script" stage of the job script
@@ -40,9 +41,11 @@ class SurveyedToolset(EchoToolset):
 
     reader: Reader | None = None
 
-    def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
+    def survey_failures(
+        self, shown: int = 0, explain: Explain | None = None, recall: Recall | None = None
+    ) -> Survey:
         assert self.reader is not None
-        return read_survey(self.reader, explain=explain)
+        return read_survey(self.reader, explain=explain, recall=recall)
 
 
 QUOTE = "- job JOB line LINE: ERROR"

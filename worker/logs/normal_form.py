@@ -39,6 +39,11 @@ def _protect_digits(found: re.Match[str]) -> str:
     return text[:begin] + text[begin:end].translate(_PROTECTED_DIGITS) + text[end:]
 
 
+def restore_digits(normal: str) -> str:
+    """Return a normal form with its protected digits as they were written."""
+    return normal.translate(_RESTORED_DIGITS)
+
+
 _Replacement = tuple[re.Pattern[str], str]
 """A pattern, and what replaces it."""
 
@@ -124,6 +129,7 @@ _RUN_IDS = _compile(
 """Ids, hash codes and composed times. They differ by chance, unless the line compares values."""
 
 _PROTECTED_DIGITS = str.maketrans("0123456789", "⓪①②③④⑤⑥⑦⑧⑨")
+_RESTORED_DIGITS = str.maketrans("⓪①②③④⑤⑥⑦⑧⑨", "0123456789")
 
 _CONFIGURED = tuple(
     re.compile(pattern)

@@ -40,6 +40,7 @@ from worker.tools.source import Toolbox
 from worker.turns.day_budget import DayBudget
 from worker.verdict.finding import Captures
 from worker.verdict.jobs import Survey
+from worker.verdict.recalled_tests import Recall
 
 
 def _refuse_model(wanted: TierModel) -> Model:
@@ -123,11 +124,14 @@ class Toolset(Protocol):
         """
         ...
 
-    def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
+    def survey_failures(
+        self, shown: int = 0, explain: Explain | None = None, recall: Recall | None = None
+    ) -> Survey:
         """Return the failing jobs by cause, read before the model is asked. Raises nothing.
 
         `shown` is how many bytes of logs, and of the diff, the model is to be shown at once; 0 for
-        the excerpts alone. If `explain` explains every error, nothing else is read.
+        the excerpts alone. If `explain` explains every error, nothing else is read. `recall` says
+        what is known of single tests.
         """
         ...
 

@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sandbox.base import Sandbox
 from worker.conversation import prompts
@@ -24,7 +25,7 @@ from worker.conversation.plan import (
     read_steps,
     tell_plan,
 )
-from worker.errors import StoreError
+from worker.errors import SourceError, StoreError
 from worker.safety.untrusted import remove_foreign_hosts
 from worker.settings.runs import PlanBy
 from worker.turns.incident_notes import BranchExplainer
@@ -32,6 +33,7 @@ from worker.turns.memory import MOST_KEPT, find_leads, read_hit, tell_memory
 from worker.turns.parts import Deps, Terms, Toolset
 from worker.verdict import known
 from worker.verdict.jobs import EXCERPT, Group, Hit, RuleMatch, Survey
+from worker.verdict.recalled_tests import WINDOW, RecalledTests
 from worker.verdict.survey_text import MOST_TOLD, tell_diff, tell_leads, tell_survey, tell_time
 from worker.verdict.verdict import ORDER, Verdict
 
@@ -86,7 +88,8 @@ def make_survey(
 ) -> Survey:
     """Return what failed, and what is known of it, as far as the store answers. `shown` is as in
     `Toolset.survey_failures`."""
-    survey = explainer.add_to(toolset.survey_failures(shown, explainer.explain))
+    recall = partial(recall_tests, context, deps) if deps.options.ledger_settings.days else None
+    survey = explainer.add_to(toolset.survey_failures(shown, explainer.explain, recall))
     if survey.is_explained:
         return survey
     hits: dict[str, Hit] = {}
@@ -102,6 +105,23 @@ def make_survey(
     survey = replace(survey, groups=groups)
     is_planned = (terms.workflow.plan or deps.runtime.plan) is not PlanBy.OFF
     return find_leads(survey, context, terms, deps) if is_planned else survey
+
+
+def recall_tests(context: Context, deps: Deps) -> RecalledTests | None:
+    """Return what is known of the project's tests, and what the pipeline at hand has reported, as
+    far as GitLab has read that. Raises nothing."""
+    subject, now = context.subject, deps.runtime.clock.now()
+    project_id, own = subject.pipeline_project_id, None
+    try:
+        days = deps.storage.ledger.read_days(project_id, now - WINDOW)
+        told = deps.gitlab.pipelines.read_tests(project_id, subject.pipeline_id)
+        own = None if isinstance(told, str) else told
+    except StoreError as error:
+        log.warning("session %s: its tests are not recalled: %s", context.session_id, error)
+        return None
+    except SourceError as error:
+        log.info("session %s: its tests are not reported: %s", context.session_id, error)
+    return RecalledTests(days, own, subject.pipeline_id, subject.mr_iid, now)
 
 
 def _remove_hosts(group: Group, terms: Terms) -> Group:

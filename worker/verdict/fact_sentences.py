@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from worker.ledger.sentences import Name as Stranger
 from worker.verdict.changed_files import Touch
 from worker.verdict.diffs import is_lock
 from worker.verdict.facts import (
@@ -42,6 +43,7 @@ def describe_facts(facts: Facts, settled: Verdict | None = None) -> Iterator[Rem
     `settled` is the verdict that the facts prove; no sentence may suggest another one.
     """
     yield from _tell_this_commit(facts)
+    yield from _tell_tests(facts, settled)
     if isinstance(facts.earlier, tuple) and facts.earlier:
         words = "in earlier pipelines of this merge request on other commits: "
         yield remark(words, *_count_outcomes(facts, facts.earlier))
@@ -68,6 +70,14 @@ def describe_facts(facts: Facts, settled: Verdict | None = None) -> Iterator[Rem
     ):
         if isinstance(fact, Unknown):
             yield remark(f"not known of {what}: {fact.why}")
+
+
+def _tell_tests(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
+    """Tell what is recorded of the tests that failed; of their coming and going only where that is
+    not said to have another cause."""
+    if facts.tests and settled in (None, Verdict.FLAKY):
+        for words in facts.tests.describe():
+            yield remark(*(name(each) if isinstance(each, Stranger) else each for each in words))
 
 
 def _tell_this_commit(facts: Facts) -> Iterator[Remark]:

@@ -10,6 +10,7 @@ from typing import Self
 
 from worker.logs.failed_tests import select_failures
 from worker.verdict.changed_files import Touch
+from worker.verdict.recalled_tests import JobTests
 from worker.verdict.unpinned import UnpinnedLine
 
 
@@ -269,6 +270,8 @@ class Facts:
     """How far its runner's clock is from GitLab's."""
     may_blame_host: bool | None = None
     """Whether the failed command's output may tell of trouble of network or host; None: unknown."""
+    tests: JobTests | None = None
+    """The single tests that failed, as far as that is known."""
     lead: str = ""
     """The verdict to which a rule leads that is not certain of it."""
     rest: "tuple[Facts, ...]" = ()

@@ -22,6 +22,7 @@ from worker.verdict.facts import (
     parse_time,
     sort_newest_first,
 )
+from worker.verdict.flaky_tests import is_apart, prove_flaky_by_tests
 from worker.verdict.remarks import (
     Remark,
     describe_distance,
@@ -306,6 +307,7 @@ _PROOFS: tuple[tuple[Verdict, _Rule], ...] = (
     (Verdict.FLAKY, _prove_flaky_here),
     (Verdict.FLAKY, _prove_flaky_there),
     (Verdict.TARGET, _prove_preexisting),
+    (Verdict.FLAKY, prove_flaky_by_tests),
 )
 _REFUTATIONS: tuple[tuple[Verdict, _Rule], ...] = (
     (Verdict.FLAKY, _refute_flaky),
@@ -361,15 +363,8 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
         same_as_passed=facts.last_pass.same if not_outside and facts.last_pass else (),
         last_pass=remark(job(facts.last_pass.run)) if facts.last_pass else (),
         differs=bool(facts.last_pass and facts.last_pass.package_changes),
-        is_apart=all(map(_is_apart, (facts, *facts.rest))),
+        is_apart=all(map(is_apart, (facts, *facts.rest))),
     )
-
-
-def _is_apart(facts: Facts) -> bool:
-    change = facts.change
-    if not isinstance(change, Change) or not change.whole or change.ci or change.may_configure:
-        return False
-    return not (change.touches or change.tests_of_touched or change.removed_names)
 
 
 def _find_proof(facts: Facts) -> tuple[Verdict | None, Remark]:

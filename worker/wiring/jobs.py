@@ -59,6 +59,7 @@ from worker.turns.parts import (
 )
 from worker.verdict.finding import Captures
 from worker.verdict.jobs import Survey
+from worker.verdict.recalled_tests import Recall
 from worker.wiring.providers import (
     build_chains,
     build_helper,
@@ -306,9 +307,11 @@ class _WorkflowToolset:
         """Set where the reader stores its evidence."""
         self.reader.evidence.attach(read, write)
 
-    def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
+    def survey_failures(
+        self, shown: int = 0, explain: Explain | None = None, recall: Recall | None = None
+    ) -> Survey:
         """Return the failing jobs by cause."""
-        return read_survey(self.reader, shown=shown, explain=explain)
+        return read_survey(self.reader, shown=shown, explain=explain, recall=recall)
 
     def count_redactions(self) -> Mapping[tuple[str, str], int]:
         """Return the counts of what the reader has redacted."""

@@ -9,14 +9,20 @@ from typing import Any
 from worker.errors import SourceError
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import NotFound
+from worker.gitlab.read.job_log import Log
 from worker.gitlab.read.pipeline_jobs import DownstreamPipelines, find_retried_ids, read_all_jobs
 from worker.gitlab.read.reports import STATUS_PAGES
 from worker.gitlab.read.session_reader import Reader
+from worker.gitlab.read.survey.compared_runs import MAX_LOG, read_failure
 from worker.gitlab.read.survey.fact_collection import Diff
 from worker.gitlab.read.wire import parse_dimensions
+from worker.incidents.errors import read_errors
+from worker.logs.failure_lines import MOST_TOLD, read_command_lines
+from worker.logs.preview import clip_bytes
 from worker.safety.untrusted import one_line
 from worker.verdict.facts import NO_RUNNER, NOT_ASKED, WAITED
-from worker.verdict.jobs import FailingJob
+from worker.verdict.jobs import EXCERPT, TOLD, FailingJob
+from worker.verdict.rules.runner_log import find_runner_name, has_script_begun
 
 _MOST_JOBS = 60
 
@@ -288,3 +294,46 @@ def _write_job(number: int, name: str) -> str:
 def _join_names(names: Sequence[str], most: int) -> str:
     more = f"; and {len(names) - most} more" if len(names) > most else ""
     return "; ".join(names[:most]) + more
+
+
+# ------------------------------------------------------------------------------------- their logs
+
+_END = 80
+"""Lines of a log's end that the rules see."""
+
+
+def describe_log_alone(job: FailingJob, log: Log) -> FailingJob:
+    """Return the job with the errors of its log, which is compared with no other one."""
+    cleaned = b"".join(log.spool.chunks()) if log.spool.size <= MAX_LOG else b""
+    failure = read_command_lines(cleaned, TOLD, MOST_TOLD)
+    text, command = failure.write_text(), failure.command.name if failure.command else ""
+    return replace(
+        job,
+        excerpt=clip_bytes(text, EXCERPT, "\n…"),
+        error_text=text,
+        command=command,
+        exit_code=failure.exit_code,
+        errors=read_errors(cleaned, job.reason) if cleaned else (),
+        read=True,
+    )
+
+
+def describe_log(job: FailingJob, log: Log) -> FailingJob:
+    """Return the job with what its log shows."""
+    lines = log.lines
+    if not lines:
+        return replace(job, read=True, began=False)
+    first, failure = max(0, len(lines) - _END), read_failure(log, TOLD, MOST_TOLD)
+    text, command = failure.write_text(), failure.command.name if failure.command else ""
+    return replace(
+        job,
+        excerpt=log.preview(EXCERPT),
+        error_text=text,
+        command=command,
+        exit_code=failure.exit_code,
+        green=log.find_passed_job_id(),
+        read=True,
+        began=has_script_begun(lines, log.spool.holds),
+        runner=find_runner_name(lines) or job.runner,
+        end=tuple(enumerate(lines[first:], first + 1)),
+    )

@@ -6,7 +6,7 @@ Bounded in jobs, bytes and seconds; what could not be read is named. Raises noth
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -19,22 +19,29 @@ from worker.gitlab.read.merge_request import read_changed_files, show_diff
 from worker.gitlab.read.repository import read_from_project
 from worker.gitlab.read.session_reader import Reader
 from worker.gitlab.read.survey.compared_pipelines import read_or_unknown
-from worker.gitlab.read.survey.compared_runs import MAX_LOG, read_failure
 from worker.gitlab.read.survey.fact_collection import Diff, FactCollector
-from worker.gitlab.read.survey.failing_jobs import Draft, read_failing_jobs
-from worker.incidents.errors import read_errors
+from worker.gitlab.read.survey.failing_jobs import (
+    Draft,
+    describe_log,
+    describe_log_alone,
+    read_failing_jobs,
+)
+from worker.gitlab.read.survey.job_tests import (
+    NO_TESTS,
+    add_job_tests,
+    begin_recall,
+    find_job_tests,
+)
 from worker.incidents.record import PipelineKind, RequestRecord
-from worker.logs.failure_lines import MOST_TOLD, read_command_lines
-from worker.logs.preview import clip_bytes
 from worker.safety.untrusted import one_line
 from worker.verdict import rules
 from worker.verdict.fact_sentences import describe_facts
 from worker.verdict.facts import Facts, JobRun, Unknown
 from worker.verdict.grouping import group_jobs
-from worker.verdict.jobs import EXCERPT, TOLD, FailingJob, Group, RuleMatch, Survey
+from worker.verdict.jobs import EXCERPT, FailingJob, Group, RuleMatch, Survey
 from worker.verdict.proofs import make_ruling
+from worker.verdict.recalled_tests import JobTests, Recall
 from worker.verdict.rules import Scene
-from worker.verdict.rules.runner_log import find_runner_name, has_script_begun
 
 MOST_LOGS = 12
 """Most logs that are read: first one of each family of jobs, then more of the same families."""
@@ -50,9 +57,6 @@ _FACT_SECONDS = 20.0
 
 GRACE = 5.0
 """Further seconds in which requests that are under way may end."""
-
-END = 80
-"""Lines of a log's end that the rules see."""
 
 DIFF_PAGES = 25
 """Pages of twenty changed files that are read."""
@@ -77,12 +81,18 @@ True also which jobs may be run again."""
 
 
 def read_survey(
-    reader: Reader, seconds: float = SECONDS, *, shown: int = 0, explain: Explain | None = None
+    reader: Reader,
+    seconds: float = SECONDS,
+    *,
+    shown: int = 0,
+    explain: Explain | None = None,
+    recall: Recall | None = None,
 ) -> Survey:
     """Return the failing jobs of the session's pipeline, grouped by cause.
 
     `shown` is how many bytes of logs, and of the diff, the model will be shown at once; 0 for only
-    the excerpts. If `explain` explains all that failed, nothing else is read.
+    the excerpts. If `explain` explains all that failed, nothing else is read. `recall` says what is
+    known of single tests.
     """
     deadline = time.monotonic() + seconds
     timed = reader.with_deadline(deadline)
@@ -90,7 +100,7 @@ def read_survey(
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="survey")
     try:
         if explain is None:
-            diff = pool.submit(read_diff, timed)
+            diff, recalled = pool.submit(read_diff, timed), begin_recall(recall, pool)
             read_failing_jobs(timed, draft)
         else:
             read_failing_jobs(timed, draft)
@@ -104,16 +114,17 @@ def read_survey(
             draft.jobs = [
                 replace(unread[job.job_id, job.name], errors=job.errors) for job in draft.jobs
             ]
-            diff = pool.submit(read_diff, timed)
+            diff, recalled = pool.submit(read_diff, timed), begin_recall(recall, pool)
         _read_logs(draft, reader, pool, deadline)
         try:
             draft.diff = diff.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             draft.diff = Unknown("the diff: it took too long")
+        tests = find_job_tests(draft.jobs, recalled, deadline)
     finally:
         # A hanging request is not waited for: it has its own time-out.
         pool.shutdown(wait=False, cancel_futures=True)
-    survey = _make_survey(draft, reader, deadline)
+    survey = _make_survey(draft, reader, deadline, tests)
     if shown:
         survey = _add_previews(survey, draft.diff, reader, shown)
     return reader.redact.redact_value(survey)
@@ -176,7 +187,9 @@ def _make_explained(draft: Draft) -> Survey:
     return Survey(groups, tuple(draft.gaps), others=draft.others, is_explained=True)
 
 
-def _make_survey(draft: Draft, reader: Reader, deadline: float) -> Survey:
+def _make_survey(
+    draft: Draft, reader: Reader, deadline: float, tests: Mapping[int, JobTests]
+) -> Survey:
     subject = reader.subject
     changed = _list_paths(draft)
     scene = Scene(subject.project, subject.sha, changed, _list_added_lines(draft))
@@ -189,7 +202,7 @@ def _make_survey(draft: Draft, reader: Reader, deadline: float) -> Survey:
         replace(group, jobs=tuple(job.without_log() for job in group.jobs)) for group in groups
     )
     left = max(LEAST, deadline - time.monotonic())
-    found = list(add_facts(bare, reader, draft.diff, left))
+    found = list(add_facts(bare, reader, draft.diff, left, tests))
     for number, group in enumerate(found):
         match, against = group.rule_match, group.ruling.contradictions if group.ruling else ()
         if match and any(verdict == match.verdict for verdict, _ in against):
@@ -290,55 +303,24 @@ def _read_logs(
         draft.gaps.append(f"only {len(chosen)} logs were read")
 
 
-def describe_log_alone(job: FailingJob, log: Log) -> FailingJob:
-    """Return the job with the errors of its log, which is compared with no other one."""
-    cleaned = b"".join(log.spool.chunks()) if log.spool.size <= MAX_LOG else b""
-    failure = read_command_lines(cleaned, TOLD, MOST_TOLD)
-    text, command = failure.write_text(), failure.command.name if failure.command else ""
-    return replace(
-        job,
-        excerpt=clip_bytes(text, EXCERPT, "\n…"),
-        error_text=text,
-        command=command,
-        exit_code=failure.exit_code,
-        errors=read_errors(cleaned, job.reason) if cleaned else (),
-        read=True,
-    )
-
-
-def describe_log(job: FailingJob, log: Log) -> FailingJob:
-    """Return the job with what its log shows."""
-    lines = log.lines
-    if not lines:
-        return replace(job, read=True, began=False)
-    first, failure = max(0, len(lines) - END), read_failure(log, TOLD, MOST_TOLD)
-    text, command = failure.write_text(), failure.command.name if failure.command else ""
-    return replace(
-        job,
-        excerpt=log.preview(EXCERPT),
-        error_text=text,
-        command=command,
-        exit_code=failure.exit_code,
-        green=log.find_passed_job_id(),
-        read=True,
-        began=has_script_begun(lines, log.spool.holds),
-        runner=find_runner_name(lines) or job.runner,
-        end=tuple(enumerate(lines[first:], first + 1)),
-    )
-
-
 def read_diff(reader: Reader) -> Diff:
     """Read which files the merge request changes, or why that is unknown. Raises nothing."""
     return read_or_unknown(lambda: read_changed_files(reader, DIFF_PAGES))
 
 
 def add_facts(
-    groups: Sequence[Group], reader: Reader, diff: Diff, seconds: float = _FACT_SECONDS
+    groups: Sequence[Group],
+    reader: Reader,
+    diff: Diff,
+    seconds: float = _FACT_SECONDS,
+    tests: Mapping[int, JobTests] = NO_TESTS,
 ) -> tuple[Group, ...]:
-    """Return the groups, each with a ruling based on GitLab's record. Raises nothing."""
+    """Return the groups, each with a ruling based on GitLab's record, and on the `tests` that
+    failed in the jobs, by id. Raises nothing."""
     found, ruled = iter(collect_facts(groups, reader, diff, seconds)), list(groups)
     for number, group in enumerate(groups):
         if _is_recorded(group) and (facts := next(found, None)):
+            facts = add_job_tests(facts, tests)
             ruling = make_ruling(facts)
             record = tuple(describe_facts(facts, ruling.hard))
             ruled[number] = replace(group, ruling=replace(ruling, record=record))

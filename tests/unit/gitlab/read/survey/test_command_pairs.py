@@ -11,7 +11,7 @@ import yaml
 
 from worker.gitlab.read.job_log import Log, Spool
 from worker.gitlab.read.survey.compared_runs import find_errors
-from worker.gitlab.read.survey.reader import describe_log
+from worker.gitlab.read.survey.failing_jobs import describe_log
 from worker.gitlab.read.wire import Job
 from worker.logs.trace import clean_trace
 from worker.safety.redacted_values import redact_bytes

@@ -1,0 +1,57 @@
+"""The single tests that failed in the jobs of a survey: in GitLab's report, else in their logs."""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+
+from worker.gitlab.read import wire
+from worker.verdict.facts import Facts
+from worker.verdict.jobs import FailingJob
+from worker.verdict.recalled_tests import JobTests, Recall, RecalledTests, SurveyedJob
+
+SECONDS = 5.0
+"""Seconds for which what is known of single tests is waited for, once all else has been read."""
+
+NO_TESTS: Mapping[int, JobTests] = {}
+
+Recalled = Future[RecalledTests | None] | None
+
+
+def begin_recall(recall: Recall | None, pool: Executor) -> Recalled:
+    """Begin to ask what is known of the project's tests."""
+    return pool.submit(recall) if recall else None
+
+
+def find_job_tests(
+    jobs: Sequence[FailingJob], recalled: Recalled, deadline: float
+) -> Mapping[int, JobTests]:
+    """Find the tests that failed in the jobs, by the job's id; none if that takes too long."""
+    try:
+        left = min(deadline - time.monotonic(), SECONDS)
+        known = recalled.result(max(0.0, left)) if recalled else None
+    except TimeoutError:
+        return NO_TESTS
+    if known is None:
+        return NO_TESTS
+    return known.find_jobs(
+        [
+            SurveyedJob(each.job_id, _name_suite(each), each.error_text.split("\n"))
+            for each in jobs
+            if each.job_id
+        ]
+    )
+
+
+def add_job_tests(facts: Facts, tests: Mapping[int, JobTests]) -> Facts:
+    """Return the facts of some jobs with the tests that failed in each."""
+    rest = (replace(each, tests=tests.get(each.run.job_id)) for each in facts.rest)
+    return replace(facts, tests=tests.get(facts.run.job_id), rest=tuple(rest))
+
+
+def _name_suite(job: FailingJob) -> str:
+    """Return the name of the suite that has a job's tests: that of all shards, but of one variant
+    of a matrix."""
+    known = wire.parse_dimensions(job.name)
+    suite = job.name if "matrix" in known else str(known.get("group", job.name))
+    return str(wire.JobRef(job.started_by, suite))

@@ -1,0 +1,108 @@
+"""What single tests prove of a job that failed: that it is flaky. Pure."""
+
+from worker.ledger.history import Seen
+from worker.ledger.record import RanOn
+from worker.verdict.facts import BY_ITSELF, Change, Facts, JobRun, Target
+from worker.verdict.recalled_tests import WINDOW, FailedHere, JobTests
+from worker.verdict.remarks import Remark, join_parts, name, pipeline, remark
+
+_MOST_TOLD = 3
+
+
+def prove_flaky_by_tests(facts: Facts) -> Remark | None:
+    """Proof of "flaky": each test that failed in the job has failed in the same way and then passed
+    on one commit, in the same job of a pipeline of the same source; nothing else failed in it.
+
+    On this commit that proves nothing if the change touches what failed. On the target branch it
+    has to be recent, and proves nothing if the change may be about what failed, if the test has
+    failed in this merge request before and did not pass, or if it failed there last.
+    """
+    tests = facts.tests
+    if tests is None or not tests.is_whole or facts.run.reason not in BY_ITSELF:
+        return None
+    if not facts.run.errors or not all(map(tests.owns, facts.run.errors)):
+        return None
+    found: list[tuple[FailedHere, Seen]] = []
+    for each in tests.failed:
+        seen = _find_flake_here(facts, tests, each) or _find_flake_there(facts, tests, each)
+        if seen is None:
+            return None
+        found.append((each, seen))
+    told = join_parts(name(each.life.test.name) for each, _ in found[:_MOST_TOLD])
+    more = f" and {left} more" if (left := len(found) - _MOST_TOLD) > 0 else ""
+    seen = found[0][1]
+    where = (
+        ("on ", name(seen.ref), ", one commit") if seen.sha != tests.sha else ("on this commit",)
+    )
+    first = "" if len(found) == 1 else "; the first of them"
+    both = (
+        pipeline(JobRun(0, number, "", url=facts.run.url))
+        for number in (seen.pipeline_id, seen.passed_in)
+    )
+    return remark(
+        *told, more, first, " failed in the same way and then passed ", *where, ": ",
+        *join_parts(both),
+    )  # fmt: skip
+
+
+def _find_flake_here(facts: Facts, tests: JobTests, each: FailedHere) -> Seen | None:
+    """Return when the test has failed as here and then passed, on this very commit."""
+    change = facts.change
+    if isinstance(change, Change) and _touches(change):
+        return None
+    return next(
+        (
+            seen
+            for seen in tests.find_flakes(each)
+            if tests.sha and (seen.sha, seen.source) == (tests.sha, tests.source)
+        ),
+        None,
+    )
+
+
+def _find_flake_there(facts: Facts, tests: JobTests, each: FailedHere) -> Seen | None:
+    """Return when the test has failed as here and then passed, on a commit of the target branch."""
+    target = facts.target
+    if not isinstance(target, Target) or not is_apart(facts) or not _is_first_here(facts):
+        return None
+    there = target.all_runs_at_newest_commit
+    if target.may_hide_newer_runs or (there and facts.find_same_errors(there[0])):
+        return None
+    if any(tests.mr_iid and seen.mr_iid == tests.mr_iid for seen in tests.find_unproven(each)):
+        return None
+    on_target = [
+        seen
+        for seen in each.life.failures
+        if seen.ran_on is not RanOn.REQUEST and seen.ref == target.branch
+    ]
+    if not on_target or not on_target[-1].passed_again:
+        return None
+    return next(
+        (
+            seen
+            for seen in tests.find_flakes(each)
+            if seen in on_target and tests.now - seen.made_at <= WINDOW
+        ),
+        None,
+    )
+
+
+def _is_first_here(facts: Facts) -> bool:
+    """Whether the job is known not to have failed with one of these errors in this merge request
+    before."""
+    if not isinstance(facts.attempts, tuple) or not isinstance(facts.earlier, tuple):
+        return False
+    return not any(map(facts.find_same_errors, (*facts.attempts, *facts.earlier)))
+
+
+def is_apart(facts: Facts) -> bool:
+    """Whether the whole change is known, and touches nothing that the error names, nor how jobs
+    run."""
+    change = facts.change
+    if not isinstance(change, Change) or not change.whole or change.ci or change.may_configure:
+        return False
+    return not _touches(change)
+
+
+def _touches(change: Change) -> bool:
+    return bool(change.touches or change.tests_of_touched or change.removed_names)

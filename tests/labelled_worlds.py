@@ -13,6 +13,8 @@
 - of an attempt or run: `ago`, `status`, `error` (one or several), `reason`, `pipeline`, `commit`,
   `source`, `kind`, `job`, `took`, `queued`, `ran`, `log: erased`, `denied`, `allow_failure`,
   `project: fork`, `lines`, `times` and `every`.
+- `junit` of an attempt or run: how many tests its job has reported; failed are those of its `error`
+  that begin with `test_`, or those of `reported`; `unread`: GitLab has not read the report yet.
 - `expect`: `settled` (flaky, preexisting, infrastructure, change, none), `allowed`, `never`;
   `told`, `untold`: what the note says and does not say; with `model`, `headline` (as `settled`) and
   `asked`, how often the model is asked (1 if not said).
@@ -303,6 +305,7 @@ class _Builder:
         job.started_at = _moment(run.ago)
         job.duration = _minutes(fields.get("took", "90s")) * 60
         job.erased = fields.get("log") == "erased"
+        job.tests, job.is_summarised = _report(fields), not fields.get("unread")
         if fields.get("ran") is False or status in ("skipped", "manual", "created"):
             job.started_at, job.trace = None, None
         self._jobs[run.where, run.at] = job
@@ -341,6 +344,27 @@ def _trace(fields: Mapping[str, Any], more: Sequence[str]) -> bytes:
     for error in [errors] if isinstance(errors, str) else errors:
         lines += _told(error)
     return ("\n".join([*lines, *_ending(fields)]) + "\n").encode()
+
+
+def _report(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The tests of a job as GitLab shows them: those that failed, others that passed."""
+    if not (count := fields.get("junit", 0)):
+        return None
+    errors = fields.get("reported", fields.get("error", []))
+    cases = []
+    for error in [errors] if isinstance(errors, str) else errors:
+        test, found, message = error.partition(": ")
+        if found and test.startswith("test_"):
+            cases.append(
+                {"name": test, "classname": f"tests.{test}", "status": "failed",
+                 "system_output": message}
+            )  # fmt: skip
+    passed = [
+        {"name": f"test_other_{number}", "classname": "tests.other", "status": "success"}
+        for number in range(count - len(cases))
+    ]
+    flaked = [case | {"status": "success"} for case in cases if fields.get("twice")]
+    return [*cases, *flaked, *passed]
 
 
 def _told(error: str) -> list[str]:

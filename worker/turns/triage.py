@@ -111,11 +111,11 @@ def recall_tests(context: Context, deps: Deps) -> RecalledTests | None:
     """Return what is known of the project's tests, and what the pipeline at hand has reported, as
     far as GitLab has read that. Raises nothing."""
     subject, now = context.subject, deps.runtime.clock.now()
-    project_id, own = subject.pipeline_project_id, None
+    own = None
     try:
-        days = deps.storage.ledger.read_days(project_id, now - WINDOW)
-        told = deps.gitlab.pipelines.read_tests(project_id, subject.pipeline_id)
-        own = None if isinstance(told, str) else told
+        days = deps.storage.ledger.read_days(subject.project_id, now - WINDOW)
+        gitlab, place = deps.gitlab.pipelines, (subject.pipeline_project_id, subject.pipeline_id)
+        own = None if isinstance(told := gitlab.read_tests(*place), str) else told
     except StoreError as error:
         log.warning("session %s: its tests are not recalled: %s", context.session_id, error)
         return None

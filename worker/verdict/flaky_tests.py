@@ -1,5 +1,7 @@
 """What single tests prove of a job that failed: that it is flaky. Pure."""
 
+from collections.abc import Sequence
+
 from worker.ledger.history import Seen
 from worker.ledger.record import RanOn
 from worker.verdict.facts import BY_ITSELF, Change, Facts, JobRun, Target
@@ -20,28 +22,35 @@ def prove_flaky_by_tests(facts: Facts) -> Remark | None:
     tests = facts.tests
     if tests is None or not tests.is_whole or facts.run.reason not in BY_ITSELF:
         return None
-    if not facts.run.errors or not all(map(tests.owns, facts.run.errors)):
+    if not (facts.run.errors and tests.errors) or not all(
+        map(tests.owns, (*facts.run.errors, *tests.errors))
+    ):
         return None
     found: list[tuple[FailedHere, Seen]] = []
-    for each in tests.failed:
+    for each in tests.failures:
         seen = _find_flake_here(facts, tests, each) or _find_flake_there(facts, tests, each)
         if seen is None:
             return None
         found.append((each, seen))
-    told = join_parts(name(each.life.test.name) for each, _ in found[:_MOST_TOLD])
+    return _tell_flakes(facts, tests, found) if found else None
+
+
+def _tell_flakes(facts: Facts, tests: JobTests, found: Sequence[tuple[FailedHere, Seen]]) -> Remark:
+    names = join_parts(name(each.life.test.name) for each, _ in found[:_MOST_TOLD])
     more = f" and {left} more" if (left := len(found) - _MOST_TOLD) > 0 else ""
     seen = found[0][1]
-    where = (
-        ("on ", name(seen.ref), ", one commit") if seen.sha != tests.sha else ("on this commit",)
-    )
-    first = "" if len(found) == 1 else "; the first of them"
+    places = {each.sha == tests.sha for _, each in found}
+    where = remark("on this commit")
+    if False in places:
+        where = remark("on ", name(seen.ref), ", ") if True not in places else ()
+        where = remark(*where, "on one commit")
     both = (
         pipeline(JobRun(0, number, "", url=facts.run.url))
         for number in (seen.pipeline_id, seen.passed_in)
     )
     return remark(
-        *told, more, first, " failed in the same way and then passed ", *where, ": ",
-        *join_parts(both),
+        *names, more, " failed in the same way and then passed ", *where,
+        ", the first one in " if len(found) > 1 else ": ", *join_parts(both),
     )  # fmt: skip
 
 
@@ -81,7 +90,7 @@ def _find_flake_there(facts: Facts, tests: JobTests, each: FailedHere) -> Seen |
         (
             seen
             for seen in tests.find_flakes(each)
-            if seen in on_target and tests.now - seen.made_at <= WINDOW
+            if seen in on_target and tests.asked_at - seen.made_at <= WINDOW
         ),
         None,
     )

@@ -13,7 +13,7 @@ from worker.ledger.record import DayRecord, FailedTest, NamedTest, PipelineTests
 from worker.ledger.sentences import Name as LedgerName
 from worker.ledger.sentences import describe_life
 from worker.logs.exact_form import normalise_exactly
-from worker.logs.normal_form import normalise_line, restore_digits
+from worker.logs.normal_form import normalise_places, restore_digits
 
 WINDOW = 14 * 24 * 3600.0
 """Seconds for which what a test has done counts as evidence about the present code."""
@@ -38,15 +38,17 @@ class FailedHere:
 class JobTests:
     """The tests that failed in a job."""
 
-    failed: tuple[FailedHere, ...]
+    failures: tuple[FailedHere, ...]
     pipeline_id: int
     mr_iid: int
-    now: float
+    asked_at: float
     """Epoch seconds."""
     sha: str = ""
     source: str = ""
     is_whole: bool = False
     """Whether these are all, by GitLab's report of this run of the job."""
+    errors: tuple[str, ...] = ()
+    """Every decisive error of its log."""
 
     def find_flakes(self, each: FailedHere) -> Iterator[Seen]:
         """Yield when the test has failed as here, in the same job, and then passed on that commit
@@ -70,12 +72,12 @@ class JobTests:
         )
 
     def owns(self, error: str) -> bool:
-        """Whether an error of the job's log, in its normal form, is a failure of one of its tests:
-        it names the test or repeats its message."""
-        line = restore_digits(error)
+        """Whether an error of the job's log, also in its normal form, is a failure of one of its
+        tests: it names the test or repeats its message."""
+        line = restore_digits(normalise_places(error))
         return any(
             find_tests([each.life.test], [line]) or (each.failure and _repeats(line, each.failure))
-            for each in self.failed
+            for each in self.failures
         )
 
     def describe(self) -> Iterator[tuple[str | LedgerName, ...]]:
@@ -83,8 +85,8 @@ class JobTests:
         failed most."""
         known = [
             (each, words)
-            for each in self.failed
-            if (words := describe_life(each.life, self.pipeline_id, self.mr_iid, self.now))
+            for each in self.failures
+            if (words := describe_life(each.life, self.pipeline_id, self.mr_iid, self.asked_at))
         ]
         before = [pair for pair in known if self._count_others(pair[0])]
         before.sort(key=lambda pair: -self._count_others(pair[0]))
@@ -111,8 +113,8 @@ def _fails_alike(failure: FailedTest | None, seen: Seen) -> bool:
 
 
 def _repeats(line: str, failure: FailedTest) -> bool:
-    message = normalise_line(failure.text.removeprefix("E "))
-    return len(message) >= _LEAST_TEXT and message in normalise_line(line)
+    message = restore_digits(normalise_places(failure.text.removeprefix("E ")))
+    return len(message) >= _LEAST_TEXT and message in line
 
 
 # ------------------------------------------------------------------------------ what is recalled
@@ -127,6 +129,8 @@ class SurveyedJob:
     """As GitLab names it in a test report."""
     lines: Sequence[str] = ()
     """Those of its log that tell of the failure."""
+    errors: tuple[str, ...] = ()
+    """Every decisive error of its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,7 @@ class RecalledTests:
     """What the pipeline has reported; None if that is not known, or does not count."""
     pipeline_id: int
     mr_iid: int
-    now: float
+    asked_at: float
     """Epoch seconds."""
 
     def find_jobs(self, jobs: Sequence[SurveyedJob]) -> dict[int, JobTests]:
@@ -147,16 +151,17 @@ class RecalledTests:
         before."""
         failed = {each.job_id: self._find_failed(each) for each in jobs}
         tests = [test for found in failed.values() for test, _ in found]
-        lives = find_lives(self._join_own(), tests, self.now - WINDOW) if tests else {}
+        lives = find_lives(self._join_own(), tests, self.asked_at - WINDOW) if tests else {}
         return {
             each.job_id: JobTests(
                 tuple(FailedHere(lives[test], failure) for test, failure in failed[each.job_id]),
                 self.pipeline_id,
                 self.mr_iid,
-                self.now,
+                self.asked_at,
                 sha=self.own.sha if self.own else "",
                 source=self.own.source if self.own else "",
                 is_whole=self._is_whole(each),
+                errors=each.errors,
             )
             for each in jobs
             if failed[each.job_id]

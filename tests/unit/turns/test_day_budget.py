@@ -18,6 +18,7 @@ from worker.settings.playbook import Workflow
 from worker.turns.day_budget import MOST_TURNS, Day, DayBudget, decode_day, encode_day
 from worker.turns.parts import Explain, Finished, Skipped, Toolset
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
+from worker.verdict.recalled_tests import Recall
 from worker.verdict.verdict import Verdict
 
 DAY = 86_400.0
@@ -178,7 +179,9 @@ def test_a_question_over_the_budget_is_answered_with_the_reason(at: Job) -> None
 class RuleKit(EchoToolset):
     """A failure that a rule explains."""
 
-    def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
+    def survey_failures(
+        self, shown: int = 0, explain: Explain | None = None, recall: Recall | None = None
+    ) -> Survey:
         ruled = RuleMatch("disk", Verdict.INFRASTRUCTURE, "The disk is full.", "Free it.")
         return Survey((Group("", "", (FailingJob(1, "test"),), rule_match=ruled),))
 

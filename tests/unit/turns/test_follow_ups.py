@@ -13,6 +13,7 @@ from worker.errors import ModelError, SandboxLost
 from worker.jobs.commands import CommandAnswered
 from worker.turns.parts import Explain, Finished
 from worker.verdict.jobs import FailingJob, Group, RuleMatch, Survey
+from worker.verdict.recalled_tests import Recall
 
 LOOKED = says("", call("c1"))
 DOWN = ModelError("the model is down")
@@ -64,7 +65,9 @@ class _Numbered(MemorySandbox):
 class RuledKit(EchoToolset):
     """A failure that a rule explains."""
 
-    def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
+    def survey_failures(
+        self, shown: int = 0, explain: Explain | None = None, recall: Recall | None = None
+    ) -> Survey:
         ruled = RuleMatch("disk", "infrastructure", "The disk is full.", "Retry.")
         return Survey(groups=(Group("ab" * 8, "E", (FailingJob(1, "unit"),), rule_match=ruled),))
 

@@ -22,6 +22,7 @@ from worker.sessions.projects import MemoryPart
 from worker.turns import memory
 from worker.turns.parts import Explain, Finished, NoKnownFailures, NotesMarked, Skipped
 from worker.verdict.jobs import Survey
+from worker.verdict.recalled_tests import Recall
 from worker.verdict.verdict import Verdict
 
 pytestmark = pytest.mark.slow
@@ -103,7 +104,9 @@ def test_a_run_taken_up_again_is_not_surveyed_again(at: At) -> None:
 
 def test_a_survey_that_breaks_costs_nothing_but_itself(at: At) -> None:
     class Broken(SurveyedToolset):
-        def survey_failures(self, shown: int = 0, explain: Explain | None = None) -> Survey:
+        def survey_failures(
+            self, shown: int = 0, explain: Explain | None = None, recall: Recall | None = None
+        ) -> Survey:
             raise ValueError("a bug")
 
     done = finished(

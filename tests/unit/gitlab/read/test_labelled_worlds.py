@@ -13,7 +13,10 @@ from worker.settings.runs import RetrySettings
 
 pytestmark = pytest.mark.slow
 
-WORLDS = read_worlds(Path(__file__).with_name("worlds.yaml"))
+WORLDS = [
+    *read_worlds(Path(__file__).with_name("worlds.yaml")),
+    *read_worlds(Path(__file__).with_name("tested.yaml")),
+]
 CLAIMS = read_worlds(Path(__file__).with_name("claims.yaml"))
 
 

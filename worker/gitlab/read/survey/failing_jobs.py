@@ -324,6 +324,7 @@ def describe_log(job: FailingJob, log: Log) -> FailingJob:
     if not lines:
         return replace(job, read=True, began=False)
     first, failure = max(0, len(lines) - _END), read_failure(log, TOLD, MOST_TOLD)
+    cleaned = b"".join(log.spool.chunks()) if log.spool.size <= MAX_LOG else b""
     text, command = failure.write_text(), failure.command.name if failure.command else ""
     return replace(
         job,
@@ -331,6 +332,7 @@ def describe_log(job: FailingJob, log: Log) -> FailingJob:
         error_text=text,
         command=command,
         exit_code=failure.exit_code,
+        errors=job.errors or (read_errors(cleaned, job.reason) if cleaned else ()),
         green=log.find_passed_job_id(),
         read=True,
         began=has_script_begun(lines, log.spool.holds),

@@ -36,7 +36,12 @@ def find_job_tests(
         return NO_TESTS
     return known.find_jobs(
         [
-            SurveyedJob(each.job_id, _name_suite(each), each.error_text.split("\n"))
+            SurveyedJob(
+                each.job_id,
+                _name_suite(each),
+                each.error_text.split("\n"),
+                tuple(error for _, error in each.errors),
+            )
             for each in jobs
             if each.job_id
         ]

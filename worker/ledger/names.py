@@ -125,7 +125,7 @@ def is_renamed(old: FailedTest, new: FailedTest) -> bool:
     """Whether two names may be of one test that was renamed or moved: the same file and the same
     name in another class, or the same class and name in another folder or job. Whether they have
     ever run side by side, who has the record knows."""
-    if old.test == new.test or _get_stem(old.test.name) != _get_stem(new.test.name):
+    if old.test == new.test or get_stem(old.test.name) != get_stem(new.test.name):
         return False
     same_file = bool(old.file) and _name_place(clean(old.file)) == _name_place(clean(new.file))
     if old.test.suite == new.test.suite:
@@ -133,7 +133,7 @@ def is_renamed(old: FailedTest, new: FailedTest) -> bool:
     return (old.test.place, old.test.name) == (new.test.place, new.test.name)
 
 
-def _get_stem(name: str) -> str:
+def get_stem(name: str) -> str:
     """Return a test's own name, without the path of what contains it; with its parameters."""
     return re.split(r" > | › |::(?=\w)", name)[-1]
 

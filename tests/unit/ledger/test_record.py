@@ -110,6 +110,33 @@ def test_what_is_left_out_of_very_much_is_the_same_in_any_order() -> None:
     assert reduce(PipelineTests.join, looks, joined) == joined
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_no_order_of_looks_at_a_pipeline_invents_a_pass(seed: int) -> None:
+    """A suite runs up to four times, some of these break off after a part of its tests."""
+    chance = random.Random(seed)
+    names = [f"test_{sign}" for sign in "abcdef"]
+    looks, ran, failed = [], [], []
+    for attempt in range(4):
+        ran.append(names[: chance.choice((2, 4, 6, 6, 6))])
+        failed.append([each for each in ran[-1] if chance.random() < 0.4])
+        look = rerun(make_run(1), " ".join(failed[-1]), tests=len(ran[-1]))
+        at = f"2026-11-29T08:{attempt:02}:00Z"
+        run = replace(look.suites[0], newest_job=attempt + 1)
+        looks.append(replace(look, updated_at=at, suites=(run,)))
+    true = {
+        name
+        for at, names in enumerate(failed)
+        for name in names
+        for later in range(at + 1, 4)
+        if name in ran[later] and name not in failed[later]
+    }
+    for order in itertools.permutations(looks):
+        joined = reduce(PipelineTests.join, [*order, chance.choice(looks)])
+        assert find_passed(joined) <= true
+        assert find_failed(joined) == {name for names in failed for name in names}
+        assert joined.suites[0].runs == 4
+
+
 # ---------------------------------------------------------------------------------------- a day
 
 

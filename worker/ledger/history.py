@@ -1,0 +1,225 @@
+"""What the days' records say of single tests: how often they failed, where, and whether that was
+proven to be a flake. Pure."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from worker.ledger.names import get_stem, is_renamed, name_suite
+from worker.ledger.record import DayRecord, FailedTest, NamedTest, PipelineTests, RanOn, SuiteRun
+
+_LEAST_TOGETHER = 2
+"""In how many runs tests must have failed with one another, to be told of as one."""
+
+
+_MOST_COMPARED = 20
+"""With how many later pipelines of its commit, at most, a failure is compared."""
+
+_MOST_NAMESAKES = 10
+"""Of how many failed tests with one name, at most, one may be another one that was renamed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A failure of a test in one job of one pipeline."""
+
+    pipeline_id: int
+    sha: str
+    source: str
+    ran_on: RanOn
+    ref: str
+    """The branch, "" for a merge request's."""
+    mr_iid: int
+    made_at: float
+    """When its pipeline was made, in epoch seconds."""
+    job: str
+    """The suite as GitLab names it."""
+    text: str
+    """The first line of the message."""
+    key: str
+    passed_again: bool
+    """Whether it is proven that the test passed later, on the same commit in the same job."""
+    passed_in: int
+    """The pipeline that proves it, 0 if none does."""
+    seconds: float
+    """How long the failed jobs of its suite took there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What is recorded of one test."""
+
+    test: NamedTest
+    runs: int
+    """In how many pipelines its jobs have run; of a matrix each variant counts."""
+    failures: tuple[Seen, ...]
+    """The oldest first."""
+    since_at: float
+    """From when on that was counted (epoch seconds): as asked, or since there is a record."""
+    first_failure_at: float
+    """When it failed first, as far as that is recorded; 0.0 if it has not."""
+    together: tuple[NamedTest, ...] = ()
+    """The tests that have failed in just the same runs, if it was several."""
+    former: tuple[NamedTest, ...] = ()
+    """What it may have been called before: nothing of that is counted here."""
+
+    @property
+    def flakes(self) -> tuple[Seen, ...]:
+        """Its failures that were flakes."""
+        return tuple(each for each in self.failures if each.passed_again)
+
+    @property
+    def requests(self) -> frozenset[int]:
+        """The merge requests that it has hit."""
+        return frozenset(each.mr_iid for each in self.failures if each.mr_iid)
+
+    @property
+    def seconds_lost(self) -> float:
+        """How long the jobs took that failed by nothing but a flake, shared or not."""
+        return sum(each.seconds for each in self.flakes)
+
+
+def find_lives(
+    days: Iterable[DayRecord], tests: Iterable[NamedTest], since: float
+) -> dict[NamedTest, Life]:
+    """Return what is recorded of these tests since then (epoch seconds), also of those that have
+    not failed."""
+    history = _History(days, since)
+    return {
+        test: replace(history.tell(test), former=history.find_former(test))
+        for test in dict.fromkeys(tests)
+    }
+
+
+def list_flaky(days: Iterable[DayRecord], since: float, most: int = 50) -> tuple[Life, ...]:
+    """Return the tests that are proven to be flaky, first those that were so on most commits, then
+    most often; of tests that fail only together the first one."""
+    history = _History(days, since)
+    lives = [life for test in history.failures if (life := history.tell(test)).flakes]
+    lives.sort(
+        key=lambda life: (
+            -len({each.sha for each in life.flakes}),
+            -len(life.flakes) / max(life.runs, 1),
+            -life.failures[-1].made_at,
+            life.test,
+        )
+    )
+    found: dict[NamedTest, Life] = {}
+    for life in lives:
+        if len(found) < most and found.keys().isdisjoint(life.together):
+            found[life.test] = replace(life, former=history.find_former(life.test))
+    return tuple(found.values())
+
+
+# ---------------------------------------------------------------------------- all that is recorded
+
+_Place = tuple[int, str]
+"""A pipeline and a job."""
+
+
+class _History:
+    """The records of some days, by what is asked of them: runs and failures since then."""
+
+    def __init__(self, days: Iterable[DayRecord], since: float) -> None:
+        found = {each.pipeline_id: each for day in days for each in day.pipelines}
+        self._pipelines = {number: found[number] for number in sorted(found)}
+        begins = [each.created_at for each in found.values()]
+        self._begin = max(since, min(begins, default=since))
+        self.failures: dict[NamedTest, dict[_Place, FailedTest]] = defaultdict(dict)
+        self._first: dict[NamedTest, float] = {}
+        self._jobs: dict[str, list[int]] = defaultdict(list)
+        """In which pipelines the jobs of a name, without shard and variant, have run."""
+        self._stems: dict[str, list[NamedTest]] = defaultdict(list)
+        self._commits: dict[tuple[str, str], list[PipelineTests]] = defaultdict(list)
+        names: dict[str, str] = {}
+        for number, each in self._pipelines.items():
+            self._commits[each.sha, each.source].append(each)
+            is_counted = each.created_at >= since
+            for run in each.suites if is_counted else ():
+                if run.tests and run.is_readable:
+                    name = names.get(run.job) or names.setdefault(run.job, name_suite(run.job))
+                    self._jobs[name].append(number)
+            for failed in each.list_failures():
+                first = self._first.setdefault(failed.test, each.created_at)
+                self._first[failed.test] = min(first, each.created_at)
+                if is_counted:
+                    self.failures[failed.test][number, failed.job] = failed
+        groups: dict[frozenset[_Place], list[NamedTest]] = defaultdict(list)
+        for test, places in self.failures.items():
+            groups[frozenset(places)].append(test)
+            self._stems[get_stem(test.name)].append(test)
+        self._groups = groups
+
+    def tell(self, test: NamedTest) -> Life:
+        """Return what is recorded of a test, without its former names."""
+        places = self.failures.get(test, {})
+        alike = self._groups[frozenset(places)] if len(places) >= _LEAST_TOGETHER else ()
+        seen = [self._see(number, failed) for (number, _), failed in places.items()]
+        return Life(
+            test,
+            runs=max(len(self._jobs.get(test.suite, ())), len(seen)),
+            failures=tuple(sorted(seen, key=lambda each: (each.made_at, each.pipeline_id))),
+            since_at=self._begin,
+            first_failure_at=self._first.get(test, 0.0),
+            together=tuple(each for each in alike if each != test),
+        )
+
+    def find_former(self, test: NamedTest) -> tuple[NamedTest, ...]:
+        """Return the tests that this one may have been before it was renamed: none that has failed
+        since this one did, nor one whose job has run beside this one's."""
+        others = self._stems[get_stem(test.name)] if test in self.failures else []
+        return tuple(
+            other
+            for other in (others if len(others) <= _MOST_NAMESAKES else ())
+            if max(self.failures[other]) < min(self.failures[test])
+            and is_renamed(self._get_any(other), self._get_any(test))
+            and (
+                other.suite == test.suite
+                or not {*self._jobs[other.suite]} & {*self._jobs[test.suite]}
+            )
+        )
+
+    def _get_any(self, test: NamedTest) -> FailedTest:
+        return next(iter(self.failures[test].values()))
+
+    def _see(self, number: int, failed: FailedTest) -> Seen:
+        pipeline = self._pipelines[number]
+        run = pipeline.find_suite(failed.job)
+        proof = number if failed.has_passed else self._find_pass(pipeline, run, failed)
+        return Seen(
+            number,
+            pipeline.sha,
+            pipeline.source,
+            pipeline.ran_on,
+            pipeline.ref,
+            pipeline.mr_iid,
+            pipeline.created_at,
+            failed.job,
+            failed.text,
+            failed.key,
+            passed_again=bool(proof),
+            passed_in=proof,
+            seconds=run.seconds if run else 0.0,
+        )
+
+    def _find_pass(self, pipeline: PipelineTests, run: SuiteRun | None, failed: FailedTest) -> int:
+        """Return the pipeline that proves that a failed test passed later in the same job on the
+        same commit, 0 if none does: there the suite ran whole, with no fewer tests and none skipped
+        more, and the test is not among its failures."""
+        if run is None or not pipeline.sha:
+            return 0
+        others = self._commits[pipeline.sha, pipeline.source]
+        begin = bisect_right(others, pipeline.pipeline_id, key=lambda each: each.pipeline_id)
+        for other in others[begin : begin + _MOST_COMPARED]:
+            again = other.find_suite(failed.job)
+            if (
+                again is not None
+                and again.covers(run)
+                and other.is_whole(failed.job)
+                and all(
+                    (each.test, each.job) != (failed.test, failed.job) for each in other.failures
+                )
+            ):
+                return other.pipeline_id
+        return 0

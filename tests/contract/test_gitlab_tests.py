@@ -155,6 +155,7 @@ def test_shards_are_one_suite_and_variants_of_a_matrix_are_not(
     suites = {each.job: each for each in read(reader, run).suites}
     assert set(suites) == {"unit", "e2e: [3.11, pg14]", "e2e: [3.12, pg14]"}
     assert (suites["unit"].tests, suites["unit"].newest_job) == (2, last.id)
+    assert [each.seconds for each in suites.values()] == [42.5, 0.0, 0.0]
 
 
 def test_after_a_retry_both_looks_together_show_that_the_test_has_passed(

@@ -120,7 +120,7 @@ def _store_judgement(
         nonlocal before
         before = stored.incidents if stored else ()
         joined = observed.join(stored) if stored else observed
-        return judge_branch(joined, requests, now).add_hits(requests)
+        return judge_branch(joined, requests, now).add_told(requests)
 
     record = store.change_branch(observed.project_id, observed.branch, change) or observed
     states = {each.incident_id: each.state for each in before}
@@ -171,7 +171,7 @@ def _count_hit(record: BranchRecord, shown: RequestRecord, deps: Deps) -> Branch
             hits = {*each.hits, shown.mr_iid} if is_hit else {*each.hits} - {shown.mr_iid}
             hits -= {*each.menders}
             stored = stored.put(replace(each, hits=tuple(sorted(hits))))
-        return stored.add_hits([shown])
+        return stored.add_told([shown])
 
     store = deps.storage.incidents
     return store.change_branch(record.project_id, record.branch, change) or record

@@ -36,6 +36,9 @@ _Change = Callable[[RequestRecord | None], RequestRecord | None]
 _NOT_DONE = (401, 429)
 """The status of a refusal that has nothing to do with the job: it has surely not run again."""
 
+_MOST_REFUSED = 20
+"""Jobs that one call tries in vain: the older ones are left to a later call."""
+
 # ------------------------------------------------------------------------------ jobs run again
 
 
@@ -47,7 +50,8 @@ def run_again(
     most: int,
 ) -> tuple[RequestRecord, ...]:
     """Run the jobs again that the incident alone made fail and that may pass now, for at most
-    `most` merge requests; return `requests` as they stand now.
+    `most` merge requests; return `requests` as they stand now. One for which GitLab refuses it does
+    not count.
 
     Each job runs at most once more, however often this is called: that it is run again is written
     down *before* GitLab is asked for it. A worker that is killed in between, or an answer that is
@@ -57,15 +61,20 @@ def run_again(
     ForgeErrors and SourceErrors; the rest is left to a later call.
     """
     found = {each.mr_iid: each for each in requests}
-    runs = _Runs(record, incident, deps, most)
-    for mr_iid, job_id in explain.choose_runs_again(record, incident, requests, most):
-        request = found.get(mr_iid)
-        if request is None or runs.is_over:
+    runs, number = _Runs(record, incident, deps, most), incident.incident_id
+    refused = 0
+    for mr_iid, job_id in explain.choose_runs_again(record, incident, requests):
+        request = found[mr_iid]
+        is_new = not explain.has_run(request, number)
+        if is_new and explain.count_runs(number, found.values()) >= most:
             continue
         if reason := _explain_known(request, job_id) or runs.explain_no_run(request, job_id):
             log.info("!%d: job %d is not run again: %s", mr_iid, job_id, reason)
-            continue
-        found[mr_iid] = runs.run(request, job_id)
+        else:
+            found[mr_iid] = runs.run(request, job_id)
+        refused += not explain.has_run(found[mr_iid], number)
+        if runs.is_over or refused >= _MOST_REFUSED:
+            break
     return tuple(found[each.mr_iid] for each in requests)
 
 
@@ -115,23 +124,23 @@ class _Runs:
         marked = self._mark(request, job_id)
         if marked is None:
             return request
-        if self._count_reached(request.mr_iid) > self.most:
+        if self._count_reached() > self.most:
             # Other workers were at it: of all who see too many, none goes on.
             self.is_over = True
-            return self._take_back(marked, job_id)
+            return self._take_back(marked, job_id, may_run=True)
         try:
             answer = self.deps.gitlab.incident_writer.retry_job(self.record.project_id, job_id)
         except ForgeError as error:
             if error.status in _NOT_DONE:
                 with suppress(StoreError):
-                    self._take_back(marked, job_id)
+                    self._take_back(marked, job_id, may_run=True)
             if error.transient:
                 raise
             log.warning("!%d: job %d may not run again: %s", request.mr_iid, job_id, error)
             return marked
         said = "is not run again" if isinstance(answer, str) else "runs again as"
         log.info("!%d: job %d %s: %s", request.mr_iid, job_id, said, answer)
-        return marked
+        return self._take_back(marked, job_id) if isinstance(answer, str) else marked
 
     def _mark(self, request: RequestRecord, job_id: int) -> RequestRecord | None:
         """Write down that a job was run again; None if somebody has, or the pipeline is another."""
@@ -141,15 +150,25 @@ class _Runs:
             nonlocal is_first
             same = now is not None and now.pipeline_id == request.pipeline_id
             is_first = now is not None and same and job_id not in now.run_again
-            return replace(now, run_again=(*now.run_again, job_id)) if now and is_first else now
+            if now is None or not is_first:
+                return now
+            ran_for = (*now.ran_for, (job_id, self.incident.incident_id))
+            return replace(now, run_again=(*now.run_again, job_id), ran_for=ran_for)
 
         stands = self._change(request.mr_iid, mark)
         return stands if is_first else None
 
-    def _take_back(self, request: RequestRecord, job_id: int) -> RequestRecord:
+    def _take_back(
+        self, request: RequestRecord, job_id: int, *, may_run: bool = False
+    ) -> RequestRecord:
+        """Write down that a job has not run, and perhaps that it may run later."""
+
         def remove(now: RequestRecord | None) -> RequestRecord | None:
-            left = tuple(each for each in now.run_again if each != job_id) if now else ()
-            return replace(now, run_again=left) if now else None
+            if now is None:
+                return None
+            asked = tuple(each for each in now.run_again if each != job_id or not may_run)
+            ran_for = tuple(each for each in now.ran_for if each[0] != job_id)
+            return replace(now, run_again=asked, ran_for=ran_for)
 
         return self._change(request.mr_iid, remove) or request
 
@@ -157,15 +176,11 @@ class _Runs:
         incidents = self.deps.storage.incidents
         return incidents.change_request(self.record.project_id, self.record.branch, mr_iid, change)
 
-    def _count_reached(self, mr_iid: int) -> int:
-        """Count the merge requests for which the incident has had jobs run again, `mr_iid` among
-        them."""
-        incidents, number = self.deps.storage.incidents, self.incident.incident_id
-        listed = incidents.list_requests(self.record.project_id, self.record.branch)
-        return sum(
-            bool(each.run_again) and (number in each.told_incidents or each.mr_iid == mr_iid)
-            for each in listed
+    def _count_reached(self) -> int:
+        listed = self.deps.storage.incidents.list_requests(
+            self.record.project_id, self.record.branch
         )
+        return explain.count_runs(self.incident.incident_id, listed)
 
 
 # ------------------------------------------------------------------------------------ the issue

@@ -175,7 +175,7 @@ def _put_request(new: RequestRecord, stored: RequestRecord | None) -> RequestRec
     if stored.pipeline_id > new.pipeline_id:
         return stored
     again = tuple(dict.fromkeys((*stored.run_again, *new.run_again)))[-_MOST_RUN_AGAIN:]
-    new = replace(new, run_again=again)
+    new = replace(new, run_again=again, ran_for=stored.ran_for[-_MOST_RUN_AGAIN:])
     if stored.session_id != new.session_id:
         return new
     new = replace(

@@ -1,15 +1,17 @@
-"""What is done in GitLab about an incident, besides the notes: jobs run again, and its own issue.
+"""What is asked and done in GitLab about an incident, besides the notes: which merge requests are
+still open, jobs run again, and its own issue.
 
-Both may be repeated at any time by any number of workers: what was done is not done again.
+All may be repeated at any time by any number of workers: what was done is not done again.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.gitlab.ports import IssueText
+from worker.gitlab.read.request import MOST_ASKED
 from worker.incidents import explain
 from worker.incidents.issue_text import (
     IssueScene,
@@ -17,6 +19,7 @@ from worker.incidents.issue_text import (
     write_issue_body,
     write_issue_title,
 )
+from worker.incidents.judge import judge_branch
 from worker.incidents.owners import list_owners
 from worker.incidents.record import (
     BranchRecord,
@@ -38,6 +41,84 @@ _NOT_DONE = (401, 429)
 
 _MOST_REFUSED = 20
 """Jobs that one call tries in vain: the older ones are left to a later call."""
+
+# ------------------------------------------------------------------------------ what is open
+
+
+def confirm_requests(
+    record: BranchRecord, requests: Sequence[RequestRecord], deps: Deps
+) -> tuple[RequestRecord, ...]:
+    """Return the merge requests as they are open now, as GitLab sends no event that we get when one
+    is closed or opened again; that is stored.
+
+    Asked are those that would mend a red branch, and the newest that were told of its incidents: in
+    one request, none if there are none. Raises SourceError and StoreError.
+    """
+    as_if_open = [replace(each, is_over=False) for each in requests]
+    judged = judge_branch(record, as_if_open, deps.runtime.clock.now())
+    red = {each.incident_id for each in (*record.open_incidents, *judged.open_incidents)}
+    menders = {iid for each in judged.open_incidents for iid in each.menders}
+    merged = {each.mr_iid for each in record.landings}
+    named = [
+        each.mr_iid
+        for each in sorted(requests, key=lambda e: (e.mr_iid not in menders, -e.pipeline_id))
+        if each.mr_iid in menders or not red.isdisjoint(each.told_incidents)
+        if each.mr_iid not in merged
+    ][:MOST_ASKED]
+    is_open = deps.gitlab.pipelines.list_open(record.project_id, named) if named else ()
+    found = []
+    for each in requests:
+        is_over = each.mr_iid in merged or (
+            each.mr_iid not in is_open if each.mr_iid in named else each.is_over
+        )
+        found.append(each if is_over is each.is_over else _put_end(record, each, is_over, deps))
+    return tuple(found)
+
+
+def confirm_menders(record: BranchRecord, deps: Deps) -> BranchRecord:
+    """Return the record without those who mend its open incidents and are not open any more, as it
+    is then stored: before a note names them. One request, none where nobody mends; if GitLab does
+    not answer, nobody is named until the branch is judged again. Raises StoreError."""
+    menders = {iid for each in record.open_incidents for iid in each.menders}
+    if not menders:
+        return record
+    store, asked = deps.storage.incidents, sorted(menders)[-MOST_ASKED:]
+    over, dropped = set[int](), menders
+    try:
+        over = dropped = set(asked) - deps.gitlab.pipelines.list_open(record.project_id, asked)
+    except SourceError as error:
+        log.warning("who mends %s is not known: %s", record.branch, error)
+    for request in (store.read_request(record.project_id, record.branch, iid) for iid in over):
+        if request:
+            _put_end(record, request, True, deps)
+    if dropped:
+        store.change_branch(
+            record.project_id,
+            record.branch,
+            lambda now: _drop_menders(now, dropped) if now else None,
+        )
+    return _drop_menders(record, dropped)
+
+
+def _put_end(
+    record: BranchRecord, request: RequestRecord, is_over: bool, deps: Deps
+) -> RequestRecord:
+    """Store whether a merge request is over, unless it has a newer pipeline by now."""
+
+    def change(now: RequestRecord | None) -> RequestRecord | None:
+        is_same = now is not None and now.pipeline_id == request.pipeline_id
+        return replace(now, is_over=is_over) if now and is_same else now
+
+    deps.storage.incidents.change_request(record.project_id, record.branch, request.mr_iid, change)
+    return replace(request, is_over=is_over)
+
+
+def _drop_menders(record: BranchRecord, iids: Collection[int]) -> BranchRecord:
+    for each in record.open_incidents:
+        left = tuple(iid for iid in each.menders if iid not in iids)
+        record = record.put(replace(each, menders=left))
+    return record
+
 
 # ------------------------------------------------------------------------------ jobs run again
 

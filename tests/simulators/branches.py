@@ -8,6 +8,7 @@ A story is a mapping with `errors` and `events`, in the order of time:
 - `pipeline: 102`, which ends then and was made `took` before: of a `commit` (`source`) or an `mr`
   (`kind`: merge_request, merged_result, train; `onto`, `cars`), with its `jobs`; `retry: 102`.
 
+With `settings: {forward: true}` merge requests land, and trains run, by moving the branch forward.
 Merge requests and pipelines have the story's own numbers; `commits` maps its names to GitLab's ids.
 """
 
@@ -29,7 +30,7 @@ from tests.simulators.branch_jobs import (
     start_jobs,
 )
 from tests.simulators.gitlab import Access, GitLabSim, MergeRequest, Pipeline, Project, User
-from tests.simulators.gitlab.trains import make_merge_result
+from tests.simulators.gitlab.trains import make_forward, make_merge_result
 from worker.lab.gitlab.views import Event
 from worker.lab.gitlab.world import show_time
 
@@ -97,6 +98,7 @@ class StoryPlayer:
         self.commits: dict[str, str] = {}
         self.requests: dict[int, MergeRequest] = {}
         self.pipelines: dict[int, Pipeline] = {}
+        self._is_forward = bool((story.get("settings") or {}).get("forward"))
         self.bot = sim.add_user("sandpiper-bot", "Sandpiper", bot=True)
         self.read_token = sim.add_token("read", self.bot, "read_api")
         self.write_token = sim.add_token("write", self.bot, "api")
@@ -248,7 +250,10 @@ class StoryPlayer:
                 self.sim, project, iid, change, base=tip, target=branch
             )
         self.commits[label] = branch_commits.land_request(
-            self.requests[iid], change, squash=event.get("squash", False)
+            self.requests[iid],
+            change,
+            squash=event.get("squash", False),
+            forward=self._is_forward,
         )
         self.sim.trains.merge(self.requests[iid])
         return ()
@@ -336,7 +341,8 @@ class StoryPlayer:
         if kind == "merge_request":
             return ref, mr.sha
         cars = [self.requests[iid] for iid in event.get("cars", ())]
-        return ref, make_merge_result(mr, self.commits[event["onto"]], at, cars)
+        make = make_forward if self._is_forward and kind == "train" else make_merge_result
+        return ref, make(mr, self.commits[event["onto"]], at, cars)
 
     def _pipeline(self, event: Fields, step: _Step) -> tuple[Pipeline, ...]:
         """Let a pipeline end."""

@@ -186,6 +186,25 @@ def test_branch_that_fails_under_the_train_without_an_incident() -> None:
     assert find_breaker(red, request, [request]).cause is TrainCause.BRANCH
 
 
+@pytest.mark.parametrize(
+    ("fix", "cause", "car"),
+    [
+        ({"build": "ok"}, TrainCause.OWN, 32),
+        ({"lint": "ok"}, TrainCause.BRANCH, 0),
+        ({"build": "E"}, TrainCause.BRANCH, 0),
+        ({"build": "-"}, TrainCause.BRANCH, 0),
+    ],
+)
+def test_what_a_car_in_front_has_mended_is_broken_by_who_is_behind_it(
+    fix: dict[str, str], cause: TrainCause, car: int
+) -> None:
+    red = make_record("A", make_pipeline(1, "A", 100, build="E"))
+    front = replace(make_request(31, "A", 1031, **fix), kind=PipelineKind.MERGE_TRAIN)
+    request = _make_car(32, "A", (31,), "E")
+    found = find_breaker(red, request, [front, request])
+    assert (found.cause, found.car) == (cause, car)
+
+
 def test_car_that_has_landed_since_is_the_same_code() -> None:
     front = _make_car(31, "A", (), "ok")
     landed = replace(TRAIN, landings=(*TRAIN.landings, Landing("B", 1100, mr_iid=31)))

@@ -93,6 +93,12 @@ class TrainReader:
         request = replace(request, base=place.base, cars=place.iids)
         return TrainRuns(request, record, tuple(found), True, is_settled and ran)
 
+    def find_base(self, sha: str) -> tuple[str, tuple[int, ...]]:
+        """Return the branch's newest commit in the one that a train's pipeline ran on, "" if that
+        is not certain, and the cars in front. Raises SourceError."""
+        place = self._find_place(sha, self._list_trains())
+        return (place.base, place.iids) if place else ("", ())
+
     def read_own(self, request: RequestRecord) -> tuple[RequestRecord, ...]:
         """Return other runs of a car's merge request that have passed, with the same own commits.
         Raises SourceError."""

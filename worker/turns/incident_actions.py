@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.gitlab.ports import IssueText
-from worker.gitlab.read.request import MOST_ASKED
 from worker.incidents import explain
 from worker.incidents.issue_text import (
     IssueScene,
@@ -39,6 +38,9 @@ _Change = Callable[[RequestRecord | None], RequestRecord | None]
 _NOT_DONE = (401, 429)
 """The status of a refusal that has nothing to do with the job: it has surely not run again."""
 
+_MOST_ASKED = 100
+"""Merge requests of which is asked whether they are open: in one request."""
+
 _MOST_REFUSED = 20
 """Jobs that one call tries in vain: the older ones are left to a later call."""
 
@@ -64,7 +66,7 @@ def confirm_requests(
         for each in sorted(requests, key=lambda e: (e.mr_iid not in menders, -e.pipeline_id))
         if each.mr_iid in menders or not red.isdisjoint(each.told_incidents)
         if each.mr_iid not in merged
-    ][:MOST_ASKED]
+    ][:_MOST_ASKED]
     is_open = deps.gitlab.pipelines.list_open(record.project_id, named) if named else ()
     found = []
     for each in requests:
@@ -82,7 +84,7 @@ def confirm_menders(record: BranchRecord, deps: Deps) -> BranchRecord:
     menders = {iid for each in record.open_incidents for iid in each.menders}
     if not menders:
         return record
-    store, asked = deps.storage.incidents, sorted(menders)[-MOST_ASKED:]
+    store, asked = deps.storage.incidents, sorted(menders)[-_MOST_ASKED:]
     over, dropped = set[int](), menders
     try:
         over = dropped = set(asked) - deps.gitlab.pipelines.list_open(record.project_id, asked)

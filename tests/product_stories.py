@@ -27,12 +27,15 @@ from worker.conversation.model import Reply, Request
 from worker.conversation.triggers import Trigger
 from worker.errors import Busy, DebounceNotOver
 from worker.incidents.record import BranchRecord, Incident
+from worker.jobs.missed_branches import begin_missed_branches
+from worker.jobs.repair import begin_missed_pipelines
 from worker.settings.loading import load
 from worker.turns.parts import Deps
 from worker.webhook.events import get_kind, parse_event
 from worker.webhook.routing import Ignored, route_event
 
 Fields = Mapping[str, Any]
+_LOST, _MOST_SWEPT = 0.4, 1000
 _ANSWER = (
     "## Verdict\nunclear\n\n## Failed\n{job}\n\n## Cause\nThe log does not say more.\n\n"
     "## Evidence\n\n## What to do\nLook at the log.\n"
@@ -111,13 +114,24 @@ class ProductStory:
     def deliver(self, triggers: Sequence[Trigger]) -> None:
         """Deal with triggers one after the other, each again until it is not kept waiting."""
         for trigger in triggers:
-            for _ in range(5):
-                try:
-                    run_trigger(trigger, self.deps)
-                    break
-                except (Busy, DebounceNotOver):
-                    continue
+            self._deliver_one(trigger)
         assert self.sim.unexpected_requests == [], self.sim.unexpected_requests[:3]
+
+    def _deliver_one(self, trigger: Trigger) -> None:
+        for _ in range(5):
+            try:
+                run_trigger(trigger, self.deps)
+                break
+            except (Busy, DebounceNotOver):
+                continue
+
+    def sweep(self) -> None:
+        """Begin what was not delivered, as `sandpiper sweep` does."""
+        begin = self._deliver_one
+        for _ in begin_missed_branches(self.deps, 0.0, _MOST_SWEPT, begin):
+            pass
+        for _ in begin_missed_pipelines(self.deps, 0.0, _MOST_SWEPT, begin):
+            pass
 
     def look(self) -> Seen:
         """See what people see now."""
@@ -187,8 +201,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def play_story(story: Fields, order: int = 0) -> list[str]:
-    """Play a story; return a line for each mark. Order 0 delivers each event as it happens, others
-    shuffle those between two points, double some and lose some that the sweep then finds."""
+    """Play a story; return a line for each mark. Order 0 delivers each event as it happens; others
+    shuffle those between two points and double some, and the even ones lose some, after which the
+    sweep runs."""
     chance = random.Random(order)
     with GitLabSim() as sim, TemporaryDirectory() as folder:
         product = ProductStory(story, sim, Path(folder))
@@ -197,6 +212,7 @@ def play_story(story: Fields, order: int = 0) -> list[str]:
         begun = float("-inf")
         for point in story["expect"]:
             end = read_time(point["at"])
+            is_lossy = order > 0 and order % 2 == 0
             if order == 0:
                 for at in [each for each in times if begun < each <= end]:
                     product.deliver(product.play(f"{int(at)}s"))
@@ -206,7 +222,10 @@ def play_story(story: Fields, order: int = 0) -> list[str]:
                 triggers = product.play(f"{int(end)}s")
                 some = chance.sample(triggers, len(triggers))
                 some += chance.sample(triggers, len(triggers) // 3)
-                product.deliver(some)
+                lost = {each for each in triggers if is_lossy and chance.random() < _LOST}
+                product.deliver([each for each in some if each not in lost])
+            if is_lossy or any(map(_is_silent, _list_between(story, begun, end))):
+                product.sweep()
             seen = product.look()
             marks.look(point, seen)
             if "--notes" in sys.argv:
@@ -215,6 +234,15 @@ def play_story(story: Fields, order: int = 0) -> list[str]:
                     print(f"-- !{iid}\n{body}")
             begun = end
         return marks.lines
+
+
+def _list_between(story: Fields, begun: float, end: float) -> list[Fields]:
+    return [each for each in story["events"] if begun < read_time(each["at"]) <= end]
+
+
+def _is_silent(event: Fields) -> bool:
+    """Whether GitLab tells nobody: that a branch or a project is gone is found by the sweep."""
+    return "delete_branch" in event or "archive" in event
 
 
 if __name__ == "__main__":

@@ -129,7 +129,9 @@ class _Train:
             self._see(self._spell(request.base, cars[:at]), job, key) for at in range(len(cars))
         ]
         seen.append((False, request.pipeline_id))
-        first = next(at for at, (passed, _) in enumerate(seen) if passed is False)
+        # What was red further in front has been mended by a car that passed.
+        begin = max((at for at, (passed, _) in enumerate(seen) if passed), default=-1)
+        first = next(at for at, (passed, _) in enumerate(seen) if passed is False and at > begin)
         if first == 0:
             return TrainBreak(TrainCause.BRANCH)
         passed, pipeline_id = seen[first - 1]

@@ -2,9 +2,10 @@
 
 A story is a mapping with `errors` and `events`, in the order of time:
 
-- `land: B` (of `branch`, `mr`, `by`, `files` or how many, `squash`, `reverts`, `picks`), `open: 21`
-  (`base`, `to`, `by`, `files`, `reverts`, `stacked_on`, `fork`, `source_branch`), `rebase: 21` (`onto`),
-  `update: 21`, `close: 21`, `delete_branch`, `archive`;
+- `land: B` (of `branch`, `mr`, `by`, `files` or how many, `squash`, `reverts`, `picks`; `train`: the
+  branch becomes the commit that the train has run on), `open: 21` (`base`, `to`, `by`, `files`,
+  `reverts`, `stacked_on`, `fork`, `source_branch`), `rebase: 21` (`onto`), `update: 21`,
+  `close: 21`, `delete_branch`, `archive`;
 - `pipeline: 102`, which ends then and was made `took` before: of a `commit` (`source`) or an `mr`
   (`kind`: merge_request, merged_result, train; `onto`, `cars`), with its `jobs`; `retry: 102`.
 
@@ -247,8 +248,13 @@ class StoryPlayer:
             self.requests[iid] = branch_commits.open_request(
                 self.sim, project, iid, change, base=tip, target=branch
             )
-        self.commits[label] = branch_commits.land_request(
-            self.requests[iid], change, squash=event.get("squash", False)
+        car = self.sim.trains.find(self.requests[iid]) if event.get("train") else None
+        self.commits[label] = (
+            branch_commits.land_car(self.requests[iid], car.pipeline.sha, change.at)
+            if car and car.pipeline
+            else branch_commits.land_request(
+                self.requests[iid], change, squash=event.get("squash", False)
+            )
         )
         self.sim.trains.merge(self.requests[iid])
         return ()

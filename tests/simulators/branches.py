@@ -2,8 +2,8 @@
 
 A story is a mapping with `errors` and `events`, in the order of time:
 
-- `land: B` (of `branch`, `mr`, `by`, `files` or how many, `squash`, `reverts`, `picks`; `train`: the
-  branch becomes the commit that the train has run on), `open: 21` (`base`, `to`, `by`, `files`,
+- `land: B` (of `branch`, `mr`, `by`, `files` or how many, `squash`, `reverts`, `picks`; `train`:
+  the branch becomes the commit that the train has run on), `open: 21` (`base`, `to`, `by`, `files`,
   `reverts`, `stacked_on`, `fork`, `source_branch`), `rebase: 21` (`onto`), `update: 21`,
   `close: 21`, `delete_branch`, `archive`;
 - `pipeline: 102`, which ends then and was made `took` before: of a `commit` (`source`) or an `mr`

@@ -10,7 +10,7 @@ workers: there is one incident for a failure, whichever of them was first.
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from worker.safety.untrusted import one_line
@@ -164,8 +164,8 @@ class Incident:
     to_do: str = ""
     verdict: str = ""
     issue_iid: int = 0
-    hit: tuple[int, ...] = ()
-    """The merge requests that were told of it, also those that are over (see `add_hits`)."""
+    told_requests: tuple[int, ...] = ()
+    """The merge requests that were told of it, also those that are over (see `add_told`)."""
     short: tuple[int, ...] = ()
     """Those of them whose notes were written without a model."""
     seconds: float = 0.0
@@ -242,15 +242,17 @@ class BranchRecord:
         )
         return replace(self, incidents=found if incident in found else (*found, incident))
 
-    def add_hits(self, requests: "Sequence[RequestRecord]") -> "BranchRecord":
+    def add_told(self, requests: "Sequence[RequestRecord]") -> "BranchRecord":
         """Return the record whose incidents know which merge requests were told of them; it stays
         known when their newest pipelines are others."""
         found = self
         for each in self.incidents:
-            told = [request for request in requests if each.incident_id in request.told_incidents]
-            hit = {*each.hit, *(request.mr_iid for request in told)}
-            short = {*each.short, *(request.mr_iid for request in told if request.is_short)}
-            found = found.put(replace(each, hit=tuple(sorted(hit)), short=tuple(sorted(short))))
+            new = [request for request in requests if each.incident_id in request.told_incidents]
+            told = {*each.told_requests, *(request.mr_iid for request in new)}
+            short = {*each.short, *(request.mr_iid for request in new if request.is_short)}
+            found = found.put(
+                replace(each, told_requests=tuple(sorted(told)), short=tuple(sorted(short)))
+            )
         return found
 
 
@@ -328,8 +330,10 @@ class RequestRecord:
     """The lines that the note has of them, so that they are found and replaced."""
     is_short: bool = False
     """Whether these lines are all that its note says: no model was asked."""
-    run_again: tuple[int, ...] = field(default=())
-    """The jobs that were run again for it, each once."""
+    run_again: tuple[int, ...] = ()
+    """The jobs that GitLab was asked to run again for it, each once, also where it has refused."""
+    ran_for: tuple[tuple[int, str], ...] = ()
+    """Those that have run, or may have, with the incident because of which."""
     train: TrainBreak | None = None
     """Who broke the merge train in which it failed, None while that is not known."""
 

@@ -69,6 +69,7 @@ def follow_up(
     if _list_findings(looked) != _list_findings(record):
         # Others have failed while it was looked into.
         requests = deps.storage.incidents.list_requests(record.project_id, record.branch)
+        looked = incident_actions.confirm_menders(looked, deps)
         record = _announce(looked, requests, deps, failures)
     failures.raise_first()
     if not run.may_pay and is_waiting(looked, deps):

@@ -30,6 +30,7 @@ from worker.incidents.record import (
 from worker.incidents.sentences import Scene, replace_block, says_the_same, write_block
 from worker.safety.markdown import Marker
 from worker.turns import train_notes
+from worker.turns.incident_actions import confirm_menders
 from worker.turns.parts import Deps
 from worker.verdict.jobs import Survey
 
@@ -103,7 +104,7 @@ class BranchExplainer:
         if not is_train and not any(told):
             return _NOTHING
         # What the branch's own event has not told yet counts, too; its job stores it.
-        record = _judge_now(record, request, deps)
+        record = confirm_menders(_judge_now(record, request, deps), deps)
         explanation = explain_request(record, request)
         named = tuple(each for each in explanation.incidents if each.state in _TOLD)
         if is_train and explanation.own:
@@ -175,7 +176,7 @@ def _put_request(new: RequestRecord, stored: RequestRecord | None) -> RequestRec
     if stored.pipeline_id > new.pipeline_id:
         return stored
     again = tuple(dict.fromkeys((*stored.run_again, *new.run_again)))[-_MOST_RUN_AGAIN:]
-    new = replace(new, run_again=again)
+    new = replace(new, run_again=again, ran_for=stored.ran_for[-_MOST_RUN_AGAIN:])
     if stored.session_id != new.session_id:
         return new
     new = replace(
@@ -205,11 +206,8 @@ def record_told(context: Context, deps: Deps) -> None:
             is_short=context.found_by in OF_OTHERS,
         )
     except StoreError as error:
-        log.warning(
-            "session %s: what its note says of the branch is not kept: %s",
-            context.session_id,
-            error,
-        )
+        said = "session %s: what its note says of the branch is not kept: %s"
+        log.warning(said, context.session_id, error)
 
 
 def tell_again(context: Context, deps: Deps) -> None:
@@ -226,6 +224,8 @@ def tell_again(context: Context, deps: Deps) -> None:
             if request.mr_iid in record.waiting_cars:  # a run in front may have ended meanwhile
                 fresh = deps.gitlab.pipelines.read_branch(record)
                 request = train_notes.find_train(fresh, request, deps)
+            if context.found_by not in OF_OTHERS:  # a model has taken its time
+                record = confirm_menders(record, deps)
             tell_request(record, request, deps)
             if request.train:
                 train_notes.stop_waiting(record, request.mr_iid, deps)
@@ -297,7 +297,8 @@ def tell_cars_behind(project_id: int, mr_iid: int, deps: Deps) -> None:
     Raises what may be tried again of `tell_trains`."""
     for record in list(deps.storage.incidents.list_branches(project_id)):
         try:
-            tell_trains(record, deps, behind=mr_iid)
+            if record.waiting_cars:
+                tell_trains(confirm_menders(record, deps), deps, behind=mr_iid)
         except (ForgeError, SourceError) as error:
             if error.transient:
                 raise

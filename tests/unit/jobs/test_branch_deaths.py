@@ -65,7 +65,7 @@ def test_a_worker_that_dies_leaves_one_of_everything(landed: Branch, point: str,
     survive(landed, Death(point, nth), "40m")
     assert landed.incident.state is IncidentState.CLOSED
     assert landed.incident.session_id
-    assert landed.incident.hit == (21, 22)
+    assert landed.incident.told_requests == (21, 22)
     assert {iid: "**Green again:**" in body for iid, body in landed.notes.items()} == {
         21: True,
         22: True,

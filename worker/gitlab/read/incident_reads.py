@@ -16,7 +16,7 @@ from worker.gitlab.read.branch_ends import find_ended_runs
 from worker.gitlab.read.job_ends import find_manual_jobs
 from worker.gitlab.read.job_logs import JobLogs
 from worker.gitlab.read.policy import Policy
-from worker.gitlab.read.request import RequestReader
+from worker.gitlab.read.request import RequestReader, list_open
 from worker.gitlab.read.served import ServedReads
 from worker.gitlab.read.subjects import AT_WORK, explain_outdated, read_merge_request
 from worker.gitlab.read.train import TrainReader, TrainRuns
@@ -55,6 +55,10 @@ class IncidentReads(ServedReads):
         """Say that the merge request is merged or closed, or "" if it is open."""
         mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
         return "" if mr.state == "opened" else f"merge request !{mr.iid} is {mr.state}"
+
+    def list_open(self, project_id: int, iids: Collection[int]) -> frozenset[int]:
+        """Return which of the merge requests, at most 100, are open: in one request."""
+        return list_open(self._client, project_id, iids)
 
     def find_target_branch(self, subject: Subject) -> str:
         """Return the merge request's target branch. Raises SourceError."""

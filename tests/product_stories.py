@@ -28,6 +28,7 @@ from worker.conversation.model import Reply, Request
 from worker.conversation.triggers import Trigger
 from worker.errors import Busy, DebounceNotOver
 from worker.incidents.record import BranchRecord, Incident
+from worker.incidents.sightings import is_silent
 from worker.jobs.missed_branches import begin_missed_branches
 from worker.jobs.repair import begin_missed_pipelines
 from worker.settings.loading import load
@@ -173,7 +174,7 @@ def _rename(
     failures = tuple(
         replace(
             each,
-            key=name_key(each.text),
+            key=each.key if is_silent(each.key) else name_key(each.text),
             suspect=names.get(each.suspect, each.suspect),
             ended_by=names.get(each.ended_by, each.ended_by),
             landings=tuple(names.get(sha, sha) for sha in each.landings),
@@ -240,7 +241,7 @@ def play_story(story: Fields, order: int = 0) -> list[str]:
                 some += chance.sample(triggers, len(triggers) // 3)
                 lost = {each for each in triggers if is_lossy and chance.random() < _LOST}
                 product.deliver([each for each in some if each not in lost])
-            if is_lossy or any(map(_is_silent, _list_between(story, begun, end))):
+            if is_lossy or any(map(_is_untold, _list_between(story, begun, end))):
                 product.sweep()
             seen = product.look()
             marks.look(point, seen)
@@ -256,7 +257,7 @@ def _list_between(story: Fields, begun: float, end: float) -> list[Fields]:
     return [each for each in story["events"] if begun < read_time(each["at"]) <= end]
 
 
-def _is_silent(event: Fields) -> bool:
+def _is_untold(event: Fields) -> bool:
     """Whether GitLab tells nobody: that a branch or a project is gone is found by the sweep."""
     return "delete_branch" in event or "archive" in event
 

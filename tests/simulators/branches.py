@@ -8,6 +8,7 @@ A story is a mapping with `errors` and `events`, in the order of time:
   `close: 21`, `delete_branch`, `archive`;
 - `pipeline: 102`, which ends then and was made `took` before: of a `commit` (`source`) or an `mr`
   (`kind`: merge_request, merged_result, train; `onto`, `cars`), with its `jobs`; `retry: 102`.
+  A job that is `silent` fails without a word: the branch's key of it is `silent:` and its name.
 
 Merge requests and pipelines have the story's own numbers; `commits` maps its names to GitLab's ids.
 """

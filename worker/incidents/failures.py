@@ -14,7 +14,7 @@ from worker.incidents.record import (
     Landing,
     RequestRecord,
 )
-from worker.incidents.sightings import History, Sighting
+from worker.incidents.sightings import History, Sighting, is_silent
 from worker.incidents.spans import Span, find_spans, join_spans
 from worker.incidents.suspects import find_innocent, find_mender, find_suspect
 from worker.incidents.witnesses import fails_alike, has_seen, heals, reduce_run
@@ -95,6 +95,19 @@ class JudgedFailure:
         """Whether it is what a failure was that was first seen in a pipeline."""
         return self.failure.key == key and any(pipeline_id in each.pipelines for each in self.spans)
 
+    def has_begun_in(self, other: "JudgedFailure") -> bool:
+        """Whether each job that fails so had been failing as the other one says, or began to."""
+        return all(any(each.contains(span) for each in other.spans) for span in self.spans)
+
+    def was_there(self, failure: BranchFailure) -> bool:
+        """Whether a job failed so when a failure was first seen in it."""
+        return any(
+            not span.names.isdisjoint(failure.jobs)
+            and span.first.ended_at <= failure.since_at
+            and (span.end is None or failure.since_at <= span.end.ended_at)
+            for span in self.spans
+        )
+
 
 def judge_failures(evidence: Evidence, stored: Iterable[BranchFailure]) -> Sequence[JudgedFailure]:
     """Return every failure that the kept history shows, in the order of the branch. What `stored`
@@ -168,7 +181,7 @@ def _list_witnesses(
         (each.mr_iid, each.pipeline_id): each
         for each in (
             *(witness for failure in before for witness in failure.witnesses),
-            *evidence.runs_by_key.get(key, ()),
+            *(evidence.members if is_silent(key) else evidence.runs_by_key.get(key, ())),
         )
         if fails_alike(each, key, names)
     }

@@ -162,13 +162,17 @@ def test_what_is_partly_green_again_says_which_jobs() -> None:
 
 def test_a_request_whose_own_job_is_green_is_not_told_that_the_branch_is() -> None:
     partly = replace(OPEN, failures=(GREEN_UNIT, LINT))
-    line, helps = write(partly).split("\n\n")
+    passed = JobEnd("lint", 2, JobOutcome.PASSED)
+    has_both = replace(REQUEST, jobs=(*REQUEST.jobs, passed))
+    line, helps = write(partly, request=has_both).split("\n\n")
     assert line == f"**Partly green again:** `unit` on `main` {GREEN}; `lint` is not yet."
     assert helps.startswith("**What helps:** Rebase onto `main`")
     other = Incident("main-104", IncidentState.OPEN, (LINT,))
     record = replace(RECORD, incidents=(CLOSED, other))
-    said = write_block(record, REQUEST, Scene((CLOSED,), 0, NOW, HOSTS))
+    said = write_block(record, has_both, Scene((CLOSED,), 0, NOW, HOSTS))
     assert said.startswith("**Partly green again:** ")
+    line, _ = write(partly).split("\n\n")
+    assert line == f"**Green again:** `unit` on `main` {GREEN}."
 
 
 @pytest.mark.parametrize(

@@ -211,15 +211,16 @@ def _advise(record: BranchRecord, request: RequestRecord, scene: Scene) -> str:
         return f"{what}. This note will say when {branch} is green again{then}."
     if request.kind is PipelineKind.MERGE_TRAIN:
         return "Add this merge request to the merge train again."
+    jobs = _list_names(_list_jobs(request, ours)) or "the failed jobs"
     if all(each.ended_by == NOBODY for each in ours):
-        jobs = _list_names(_list_jobs(request, ours)) or "the failed jobs"
         return f"Run {jobs} again: {branch} passed without a change of the code, so this may, too."
+    what_for = "" if scene.is_whole else f" for {jobs}"
     if request.kind is PipelineKind.MERGED_RESULT:
         return (
-            f"Run a new pipeline, which takes {branch} as it is now; a retry runs the old merge "
-            "and fails again."
+            f"Run a new pipeline{what_for}, which takes {branch} as it is now; a retry runs the "
+            "old merge and fails again."
         )
-    return f"Rebase onto {branch}; a retry runs the same commit and fails again."
+    return f"Rebase onto {branch}{what_for}; a retry runs the same commit and fails again."
 
 
 # ----------------------------------------------------------------------------------- merge trains
@@ -243,7 +244,9 @@ def write_train(
     together = " and ".join(f"`!{iid}`" for iid in with_iids[:_MOST_MENDERS])
     with_them = f", together with {together}" if together else ""
     shown = f" ({failed})" if failed else ""
-    front = "what was in front of it does not fail like this" + (f" ({passed})" if passed else "")
+    is_first = (*request.cars, request.mr_iid)[0] == breaker
+    front = "the branch without it" if is_first else "what was in front of it"
+    front += " does not fail like this" + (f" ({passed})" if passed else "")
     if breaker == request.mr_iid:
         return f"{_TRAIN}this change broke it{with_them}: its pipeline failed{shown}, and {front}."
     then = ": add this merge request to the merge train again" if whole else " for that part"

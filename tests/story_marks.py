@@ -219,8 +219,8 @@ class StoryMarks:
             return
         if "pipeline" in fields and text.mended[:5] not in ("green", "gone"):
             named, over = set(many(fields["pipeline"])), self._list_over(fields)
-            fine = named - over <= text.pipelines <= named
-            mark = RIGHT if fine else MISSING if text.pipelines < named else WRONG
+            is_whole = named - over <= text.pipelines <= named
+            mark = RIGHT if is_whole else MISSING if text.pipelines < named else WRONG
             self.mark(mark, f"{where} pipelines {set(text.pipelines)}, not {named}")
         if "others" in fields:
             low, _, high = str(fields["others"]).partition("..")

@@ -227,3 +227,10 @@ def land_request(
     owner.refs[target] = commit.sha
     mr.state, mr.merged_at, mr.updated_at = "merged", change.at, change.at
     return commit.sha
+
+
+def land_car(mr: MergeRequest, sha: str, at: str) -> str:
+    """Merge a merge request by moving its target to the commit that its merge train has run on."""
+    mr.merge_commit_sha = mr.project.refs[mr.target_branch] = sha
+    mr.state, mr.merged_at, mr.updated_at = "merged", at, at
+    return sha

@@ -13,6 +13,8 @@ Fields = Mapping[str, Any]
 
 _STATUSES = {"ok": "success", "skipped": "skipped", "canceled": "canceled", "manual": "manual"}
 _STAGES = ("build", "test", "deploy")
+SILENT = "silent"
+"""The outcome of a job that fails without a word."""
 _MARKS = ("allow_failure", "manual", "deploy")
 _NEVER_RAN = frozenset({"stuck_or_timeout_failure", "api_failure"})
 """The reasons of failures that no runner has seen."""
@@ -76,6 +78,8 @@ class Scripts:
     def _read(self, outcome: str | list[str]) -> str | tuple[str, ...]:
         if isinstance(outcome, str) and outcome in _STATUSES:
             return _STATUSES[outcome]
+        if outcome == SILENT:
+            return ()
         return tuple(
             self._spell(key) for key in ([outcome] if isinstance(outcome, str) else outcome)
         )

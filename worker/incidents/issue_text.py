@@ -21,6 +21,7 @@ from worker.incidents.record import (
     Landing,
     RequestRecord,
 )
+from worker.incidents.sightings import is_silent
 from worker.safety.markdown import Kind, Marker, write_code_line
 from worker.safety.neutralise import is_link_allowed, neutralise_line
 from worker.safety.sentences import before_code
@@ -83,6 +84,13 @@ def _write_head(record: BranchRecord, incident: Incident, scene: IssueScene) -> 
     first = min(red, key=lambda each: (each.since_at, each.since_pipeline, each.key))
     pipeline = _link_pipeline(first.since_pipeline, first.since_url, scene)
     since = f"{_tell_time(first.since_at)} ({pipeline})"
+    if incident.state is IncidentState.WITHDRAWN and all(
+        is_silent(each.key) for each in incident.failures
+    ):
+        return (
+            f"**Taken back.** A job failed on {branch} at {since} without a known error: it was a "
+            "flake, or its error is known by now, and told by another incident."
+        )
     if incident.state is IncidentState.WITHDRAWN:
         return (
             f"**Taken back: it was a flake.** A job failed on {branch} at {since}, and the same "

@@ -21,10 +21,11 @@ from worker.incidents.record import (
     RequestRecord,
     name_branch,
 )
-from worker.incidents.sightings import Sight, Sighting
+from worker.incidents.sightings import Sight, Sighting, is_silent
 from worker.incidents.witnesses import heals
 
 _STANDING = (IncidentState.OPEN, IncidentState.SUSPECTED)
+_TOLD = (IncidentState.OPEN, IncidentState.CLOSED)
 
 
 def judge_branch(
@@ -37,11 +38,8 @@ def judge_branch(
     """
     evidence = Evidence(record, requests, now)
     stored = [failure for each in record.incidents for failure in each.failures]
-    groups: dict[int, list[JudgedFailure]] = {}
-    for judged in judge_failures(evidence, stored):
-        judged = _continue(evidence, judged)
-        groups.setdefault(judged.failure.since_pipeline, []).append(judged)
-    incidents = _name_groups(evidence, groups)
+    found = [_continue(evidence, each) for each in judge_failures(evidence, stored)]
+    incidents = _name_groups(evidence, _group_failures(found))
     judged_record = replace(record, incidents=_keep_newest(incidents))
     hits = list_hits(judged_record, requests)
     return replace(
@@ -53,22 +51,50 @@ def judge_branch(
     )
 
 
+def _group_failures(found: Sequence[JudgedFailure]) -> dict[int, list[JudgedFailure]]:
+    """Return the failures of each incident, by the pipeline in which they turned red.
+
+    That a job fails without a known error is no news while it fails with one of which people are
+    told; and one that becomes known later, before the job has passed, belongs to it.
+    """
+    told = [each for each in found if not is_silent(each.failure.key) and each.state in _TOLD]
+    silent = [
+        each
+        for each in found
+        if is_silent(each.failure.key) and not any(map(each.has_begun_in, told))
+    ]
+    groups: dict[int, list[JudgedFailure]] = {}
+    for judged in found:
+        since = judged.failure.since_pipeline
+        if not is_silent(judged.failure.key):
+            within = (each for each in silent if judged.has_begun_in(each))
+            since = min((each.failure.since_pipeline for each in within), default=since)
+        elif judged not in silent:
+            continue
+        groups.setdefault(since, []).append(judged)
+    return groups
+
+
 def _name_groups(
     evidence: Evidence, groups: Mapping[int, Sequence[JudgedFailure]]
 ) -> list[Incident]:
     """Return the incidents: those that were stored keep their names and places."""
-    left = dict(groups)
-    incidents = []
-    for stored in evidence.record.incidents:
-        counts = {
-            since: sum(_is_same(stored, judged) for judged in group)
-            for since, group in left.items()
-        }
-        since = max(counts, key=lambda each: counts[each], default=0)
-        if counts.get(since):
-            incidents.append(_describe(evidence, left.pop(since), stored))
-        else:
-            incidents.append(_keep_stored(evidence, stored))
+    left, own = dict(groups), dict[str, Sequence[JudgedFailure]]()
+    for is_same in (_is_same, _has_become):
+        for stored in evidence.record.incidents:
+            counts = {
+                since: sum(is_same(stored, judged) for judged in group)
+                for since, group in left.items()
+            }
+            since = max(counts, key=lambda each: counts[each], default=0)
+            if counts.get(since) and stored.incident_id not in own:
+                own[stored.incident_id] = left.pop(since)
+    incidents = [
+        _describe(evidence, own[each.incident_id], each)
+        if each.incident_id in own
+        else _keep_stored(evidence, each)
+        for each in evidence.record.incidents
+    ]
     names = {each.incident_id for each in incidents}
     for since, group in left.items():
         name = f"{name_branch(evidence.record.branch)}-{since}"
@@ -87,6 +113,11 @@ def _is_same(stored: Incident, judged: JudgedFailure) -> bool:
         or (each.key, each.since_pipeline) == (judged.failure.key, judged.failure.since_pipeline)
         for each in stored.failures
     )
+
+
+def _has_become(stored: Incident, judged: JudgedFailure) -> bool:
+    """Whether the error of a failure is known by now: its log has come late."""
+    return any(is_silent(each.key) and judged.was_there(each) for each in stored.failures)
 
 
 def _describe(evidence: Evidence, group: Sequence[JudgedFailure], before: Incident) -> Incident:
@@ -137,9 +168,10 @@ def _find_menders(evidence: Evidence, group: Sequence[JudgedFailure]) -> tuple[i
 
 def _is_shown(record: BranchRecord, failure: BranchFailure) -> bool:
     """Whether the kept history shows how a failure began. Old pipelines have left it; of others the
-    errors could not be kept, or not be read again."""
+    errors could not be kept, or not be read again; where none was known, one may be by now."""
     return any(
         failure.key in job.keys
+        or (is_silent(failure.key) and job.name in failure.jobs and bool(job.errors))
         for pipeline in record.pipelines
         if pipeline.pipeline_id == failure.since_pipeline
         for job in pipeline.jobs

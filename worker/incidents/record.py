@@ -66,7 +66,8 @@ class JobEnd:
     """Epoch seconds; 0 if not known."""
     errors: tuple[tuple[str, str], ...] = ()
     """Every decisive error of a failed job: its key and the line, redacted (`errors.list_errors`).
-    Empty if the log shows none or could not be read: then nothing explains the failure."""
+    Empty if the log shows none or could not be read: then nothing explains the failure. On the
+    branch that is an error of its own kind (`sightings.make_silent_error`)."""
     url: str = ""
     deploys: bool = False
     """Whether it has an environment."""

@@ -18,6 +18,10 @@ _AT_ONCE, _MOST_QUEUEING = 1.5, 300.0
 many seconds, and has ended after at most this many times as long as the first one took from the
 making of its pipeline."""
 
+_SILENT = "silent:"
+SILENT_TEXT = "no error is known: the log shows none, or could not be read"
+"""What stands for the error of a branch's failed job of which none is known."""
+
 _PART = re.compile(r" \d{1,4}/\d{1,4}$")
 """What GitLab adds to the name of a job with `parallel: 3`."""
 
@@ -143,11 +147,16 @@ class History:
         return tuple(found)
 
     def list_sightings(self, key: str, names: frozenset[str]) -> Sequence[Sighting]:
-        """Return what each run of a job tells of an error, in the order of the branch."""
-        return [
-            replace(run, sight=Sight.RED) if run.sight is Sight.MASKED and key in run.keys else run
-            for run in self._runs.get(names, ())
-        ]
+        """Return what each run of a job tells of an error, in the order of the branch.
+
+        A job that has failed without a known error is red, by whatever error, until it passes.
+        """
+        found, is_red = list[Sighting](), False
+        for run in self._runs.get(names, ()):
+            stays = is_red and is_silent(key)
+            is_red = run.sight is Sight.MASKED and (stays or key in run.keys)
+            found.append(replace(run, sight=Sight.RED) if is_red else run)
+        return found
 
 
 def _mark_past(runs: Sequence[Sighting]) -> Sequence[Sighting]:
@@ -165,6 +174,25 @@ def _mark_past(runs: Sequence[Sighting]) -> Sequence[Sighting]:
 def strip_part(name: str) -> str:
     """Return a job's name without the number of its part: `unit 2/3` is a part of `unit`."""
     return _PART.sub("", name)
+
+
+def make_silent_error(name: str) -> tuple[str, str]:
+    """Return what a branch's failed job has in the place of an error if none is known: the same in
+    each of its runs and parts, and in no other job.
+
+    No log has that key, so it explains nothing of a merge request.
+    """
+    return f"{_SILENT}{strip_part(name)}", SILENT_TEXT
+
+
+def is_silent(key: str) -> bool:
+    """Whether it is the key of a failure without a known error."""
+    return key.startswith(_SILENT)
+
+
+def has_known_error(job: JobEnd) -> bool:
+    """Whether a failed job has an error of its log."""
+    return not all(map(is_silent, job.keys))
 
 
 def _get_id(job: JobEnd) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from worker.incidents.record import JobOutcome, Landing
-from worker.incidents.sightings import History, Sight, Sighting
+from worker.incidents.sightings import SILENT_TEXT, History, Sight, Sighting
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Span:
     @property
     def text(self) -> str:
         """The line that said it first."""
-        return dict(self.first.job.errors)[self.key]
+        return dict(self.first.job.errors).get(self.key, SILENT_TEXT)
 
     @cached_property
     def end(self) -> Sighting | None:
@@ -98,6 +98,14 @@ class Span:
     def pipelines(self) -> frozenset[int]:
         """The pipelines that showed the error."""
         return frozenset(each.pipeline.pipeline_id for each in self.reds)
+
+    def contains(self, other: "Span") -> bool:
+        """Whether another error of the same job has come while this one was there, or with it."""
+        return (
+            self.names == other.names
+            and _get_place(self.first)[:2] <= _get_place(other.first)[:2]
+            and (self.end_rank is None or other.first.rank < self.end_rank)
+        )
 
     def covers(self, rank: int) -> bool:
         """Whether the code of a commit's place contains what was broken and not what mended it."""

@@ -6,20 +6,21 @@ Only members' merge requests are witnesses: what strangers run proves nothing.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from worker.incidents.record import JobOutcome, Landing, PipelineKind, RequestRecord
-from worker.incidents.sightings import History, strip_part
+from worker.incidents.record import JobEnd, JobOutcome, Landing, PipelineKind, RequestRecord
+from worker.incidents.sightings import History, is_silent, strip_part
 from worker.incidents.spans import Span
 
 
 def fails_alike(request: RequestRecord, key: str, names: Iterable[str]) -> bool:
-    """Whether a merge request's run fails with an error in one of the jobs."""
+    """Whether a merge request's run fails with an error in one of the jobs; for a failure without a
+    known error, whether its error is not known either."""
     parts = frozenset(map(strip_part, names))
-    return any(
-        job.outcome is JobOutcome.FAILED
-        and strip_part(job.name) in parts
-        and any(each == key for each, _ in job.errors)
-        for job in request.jobs
-    )
+    return any(strip_part(job.name) in parts and _shows(job, key) for job in request.jobs)
+
+
+def _shows(job: JobEnd, key: str) -> bool:
+    is_alike = key in job.keys or (is_silent(key) and not job.errors)
+    return job.outcome is JobOutcome.FAILED and is_alike
 
 
 def is_one_of(name: str, names: Iterable[str]) -> bool:
@@ -45,10 +46,12 @@ def is_revert(reverts: Sequence[str], landing: Landing) -> bool:
 
 
 def has_seen(request: RequestRecord, span: Span, history: History) -> bool:
-    """Whether a merge request on the red code failed alike before that code passed."""
+    """Whether a merge request on the red code failed alike before that code passed. Two errors of
+    which none is known are not the same."""
     rank = history.ranks.get(request.base)
     return (
         rank is not None
+        and not is_silent(span.key)
         and (span.covers(rank) or any(each.rank == rank for each in span.reds))
         and fails_alike(request, span.key, span.names)
     )
@@ -59,7 +62,7 @@ def reduce_run(
 ) -> RequestRecord:
     """Return what a merge request's run proves of an error, to be kept: the one job that failed so,
     and which of the landings' commits, `shas`, were in it."""
-    jobs = [job for job in request.jobs if key in job.keys]
+    jobs = [job for job in request.jobs if _shows(job, key)]
     job = next((job for job in jobs if is_one_of(job.name, names)), jobs[0])
     return replace(
         request,

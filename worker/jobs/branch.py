@@ -70,8 +70,6 @@ def watch_requests(subject: Subject, deps: Deps, run: Attempt) -> None:
     """
     store = deps.storage.incidents
     for record in list(store.list_branches(subject.project_id)):
-        if all(each.state is IncidentState.WITHDRAWN for each in record.incidents):
-            continue
         shown = store.read_request(subject.project_id, record.branch, subject.mr_iid)
         if shown is None:
             continue
@@ -84,8 +82,8 @@ def watch_requests(subject: Subject, deps: Deps, run: Attempt) -> None:
         counted = _count_hit(record, shown, deps)
         if is_waiting(counted, deps) and not _is_queued(counted, deps):
             # Whoever opened the incident has died before it was looked into.
-            requests = store.list_requests(record.project_id, record.branch)
-            follow_up(counted, requests, deps, run)
+            judged, requests = _judge(counted, deps, run)
+            follow_up(judged, requests, deps, run)
 
 
 # ------------------------------------------------------------------------------------ judging

@@ -15,6 +15,7 @@ from worker.incidents.record import (
     IncidentState,
     Landing,
 )
+from worker.incidents.sightings import is_silent
 from worker.safety.untrusted import one_line
 from worker.sessions.incidents import IncidentStore
 from worker.sessions.recent import make_filter, parse_project_id
@@ -68,7 +69,8 @@ class IncidentRow:
         if not self.ended_at:
             return ""
         if self.incident.state is IncidentState.WITHDRAWN:
-            return "it was a flake"
+            known = not all(is_silent(each.key) for each in self.incident.failures)
+            return "it was a flake" if known else "a flake, or told by another incident"
         return self.describe_end(max(self.incident.failures, key=lambda each: each.until_at))
 
     def measure_seconds(self, now: float) -> float:

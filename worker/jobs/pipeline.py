@@ -13,7 +13,8 @@ from worker.errors import Busy, DebounceNotOver, SourceError
 from worker.jobs.branch import watch_requests
 from worker.settings.playbook import Workflow
 from worker.turns import earlier_notes
-from worker.turns.incident_notes import may_tell, note_passed_request, tell_cars_behind
+from worker.turns.branch_explainer import may_tell, note_passed_request
+from worker.turns.incident_notes import tell_cars_behind
 from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, NotesMarked, Skipped
 from worker.turns.run_again import look_again

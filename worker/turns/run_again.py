@@ -26,7 +26,7 @@ from worker.errors import Busy, ForgeError
 from worker.gitlab.ports import OwnNote
 from worker.safety.markdown import Marker
 from worker.turns import contexts, session, stored_turns, tiers, triage
-from worker.turns.incident_notes import BranchExplainer
+from worker.turns.branch_explainer import BranchExplainer
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Skipped, Turn
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 from worker.verdict.aftermath import Aftermath, dump_aftermath

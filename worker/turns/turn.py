@@ -16,6 +16,7 @@ from worker.incidents.sentences import replace_block
 from worker.safety import redacted_values
 from worker.safety.markdown import Marker
 from worker.turns import earlier_notes, incident_notes, report, train_notes, triage
+from worker.turns.branch_explainer import may_be_explained
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
 from worker.turns.memory import write_fact
 from worker.turns.parts import Attempt, Deps, Toolset, Turn
@@ -162,7 +163,7 @@ def _may_be_explained(turn: Turn, deps: Deps) -> bool:
     try:
         if context.survey:
             return context.survey.is_explained
-        return incident_notes.may_be_explained(context.subject.project_id, deps)
+        return may_be_explained(context.subject.project_id, deps)
     except StoreError as error:
         log.warning("session %s: incidents not read: %s", context.session_id, error)
         return False

@@ -21,6 +21,7 @@ from worker.incidents.record import (
     PipelineKind,
     RequestRecord,
 )
+from worker.incidents.sightings import has_known_error, make_silent_error
 
 Fields = Mapping[str, Any]
 
@@ -74,6 +75,11 @@ class _Run:
     source: str = "push"
     project: str = "one"
     request: RequestRecord | None = None
+
+
+def _read_of_request(job: JobEnd) -> JobEnd:
+    """Return a job as it is read of a merge request: what shows no error has none."""
+    return job if has_known_error(job) else replace(job, errors=())
 
 
 @dataclass(slots=True)
@@ -134,7 +140,7 @@ class World:
             landed_at=at,
             mr_iid=event.get("mr", 0),
             mr_sha=request.contains[0] if request else "",
-            files=tuple(event["files"]) if "files" in event else None,
+            files=tuple(files) if isinstance(files := event.get("files"), list) else None,
             reverts=tuple(many(event.get("reverts"))),
             author=event.get("by", ""),
         )
@@ -189,15 +195,18 @@ class World:
                 continue
             at = times[0] + (times[-1] - times[0]) * nth / len(tries)
             keys = [key for key in many(outcome) if key in self.story["errors"]]
-            result = JobOutcome.FAILED if keys else JobOutcome.NO_RESULT
+            errors = tuple((key, many(self.story["errors"][key])[0]) for key in keys)
+            if outcome == "silent":
+                errors = (make_silent_error(name),)
+            result = JobOutcome.FAILED if errors else JobOutcome.NO_RESULT
             if fields.get("reason") in _OF_RUNNER:
-                result, keys = JobOutcome.NO_RESULT, []
+                result, errors = JobOutcome.NO_RESULT, ()
             yield JobEnd(
                 name,
                 job_id=0,
                 outcome=JobOutcome.PASSED if outcome == "ok" else result,
                 ended_at=at,
-                errors=tuple((key, many(self.story["errors"][key])[0]) for key in keys),
+                errors=errors,
                 deploys=bool(fields.get("deploy")),
                 is_timeout=fields.get("reason") == "job_execution_timeout",
             )
@@ -245,7 +254,7 @@ class World:
             if run.request and run.request.mr_iid == iid and run.ended_at <= now:
                 if run.project != owner.project:
                     continue
-                jobs = [job for _, job in run.jobs if job.ended_at <= now]
+                jobs = [_read_of_request(job) for _, job in run.jobs if job.ended_at <= now]
                 newest = {job.name: job for job in sorted(jobs, key=lambda each: each.job_id)}
                 ended = max([run.ended_at, *(job.ended_at for job in jobs)])
                 over = owner.over_at <= now

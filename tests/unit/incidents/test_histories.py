@@ -16,7 +16,11 @@ from tests.unit.incidents.playing import Player
 from tests.unit.incidents.stories import Fields, read_stories
 
 ORDERS = 20
-OWN = read_stories(Path(__file__).with_name("cases.yaml"))
+OWN = [
+    story
+    for name in ("cases.yaml", "silent.yaml")
+    for story in read_stories(Path(__file__).with_name(name))
+]
 NAMED = os.environ.get("SANDPIPER_TEST_STORIES", "")
 SUPERSEDED = {"suspect-stays-cleared-when-the-witness-moves-on"}
 """Where a merge request's earlier run is the proof, which GitLab shows no more as its newest."""

@@ -20,6 +20,7 @@ from worker.incidents.record import (
     JobEnd,
     JobOutcome,
 )
+from worker.incidents.sightings import has_known_error
 from worker.incidents.watched import is_of_branch
 from worker.safety.untrusted import one_line
 from worker.verdict.facts import parse_time
@@ -80,9 +81,8 @@ class BranchReader:
                 break
             found[each.id] = _make_pipeline(each, *jobs.read(each.id))
             new.append(each.id)
-        found = drop_usual_errors(
-            found, new, ends.keys(), record.project_id, self.client, self.redact
-        )
+        seen = [number for number, job in ends.items() if has_known_error(job)]
+        found = drop_usual_errors(found, new, seen, record.project_id, self.client, self.redact)
         return tuple(found[number] for number in sorted(found))[-MOST_PIPELINES:]
 
 

@@ -5,13 +5,14 @@ A job that may fail is left out, as is a manual one and whatever an allowed trig
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import NotFound, ReadClient, skip_refused
 from worker.gitlab.read.pipeline_jobs import find_retried_ids
 from worker.incidents.errors import read_errors
 from worker.incidents.record import JobEnd, JobOutcome
+from worker.incidents.sightings import has_known_error, make_silent_error
 from worker.logs import trace
 from worker.safety.untrusted import one_line
 from worker.verdict.facts import BY_ITSELF, TIME_LIMITS, parse_time
@@ -47,8 +48,13 @@ class _Listed:
 
     pipeline_id: int
     job: wire.Job
-    read: bool = True
-    """False for a trigger job of which no more is known than how it ended."""
+    trigger_id: int = 0
+    """The id of a trigger job of which no more is known than how it ended: it has no log."""
+
+    @property
+    def has_log(self) -> bool:
+        """Whether it is a job that has a log."""
+        return not self.trigger_id
 
 
 @dataclass(slots=True)
@@ -71,10 +77,13 @@ class JobEndReader:
     def read(self, pipeline_id: int) -> tuple[tuple[JobEnd, ...], bool]:
         """Return the ends of the pipeline's jobs in the order of their ids, and whether that is
         all there will be: no job is at work, as in a child pipeline that nobody waits for, and no
-        log may be late. Raises SourceError."""
+        log may be late. A failed job whose log was read, or cannot be, and that shows no error has
+        `make_silent_error`'s. Raises SourceError."""
         listed = [*self._list_below(pipeline_id)]
-        ends = self._describe(listed, with_errors=True)
-        unknown = [each for each in ends if each.outcome is JobOutcome.FAILED and not each.errors]
+        ends = self._describe(listed, with_errors=True, with_silence=True)
+        unknown = [
+            each for each in ends if each.outcome is JobOutcome.FAILED and not has_known_error(each)
+        ]
         now = self.client.get_time() or 0.0
         late = any(each.job_id and now < each.ended_at + LATE for each in unknown)
         return ends, not late and all(each.job.status not in _AT_WORK for each in listed)
@@ -91,17 +100,29 @@ class JobEndReader:
             own = self.client.one(path, wire.Pipeline, f"pipeline {pipeline_id}")
         return self._describe(listed, with_errors=with_errors), own
 
-    def _describe(self, listed: Sequence[_Listed], *, with_errors: bool) -> tuple[JobEnd, ...]:
+    def _describe(
+        self, listed: Sequence[_Listed], *, with_errors: bool, with_silence: bool = False
+    ) -> tuple[JobEnd, ...]:
         kept = [
             each for each in listed if not each.job.allow_failure and each.job.status != "manual"
         ]
         manual = self._find_manual(kept)
-        kept = [each for each in kept if not each.read or each.job.id not in manual]
+        kept = [each for each in kept if (each.trigger_id or each.job.id) not in manual]
         failed = [
-            each for each in kept if each.read and find_outcome(each.job) is JobOutcome.FAILED
+            each for each in kept if each.has_log and find_outcome(each.job) is JobOutcome.FAILED
         ]
         errors = self._read_errors(failed) if with_errors else {}
-        ends = (self._describe_one(each.job, errors.get(each.job.id, ())) for each in kept)
+        ends = [self._describe_one(each.job, errors.get(each.job.id, ())) for each in kept]
+        if with_silence:
+            # Of a trigger job there is no log; what was not read for its number says nothing.
+            ends = [
+                replace(each, errors=(make_silent_error(each.name),))
+                if each.outcome is JobOutcome.FAILED
+                and not each.errors
+                and each.job_id in (0, *errors)
+                else each
+                for each in ends
+            ]
         return tuple(sorted(ends, key=lambda each: (each.job_id, each.name)))
 
     def _list_below(
@@ -144,15 +165,13 @@ class JobEndReader:
                     id=0, name=bridge.name, status=bridge.status, allow_failure=may_fail,
                     failure_reason=bridge.failure_reason, started_by=by,
                 )  # fmt: skip
-                yield _Listed(pipeline_id, job, read=False)
+                yield _Listed(pipeline_id, job, bridge.id or -1)
 
     def _find_manual(self, listed: Sequence[_Listed]) -> frozenset[int]:
         """Return the ids of the jobs that somebody has started by hand, of the pipelines in which a
         job has failed. Where GitLab does not tell, none is one."""
         pipelines = {
-            each.pipeline_id
-            for each in listed
-            if each.read and find_outcome(each.job) is JobOutcome.FAILED
+            each.pipeline_id for each in listed if find_outcome(each.job) is JobOutcome.FAILED
         }
         found: frozenset[int] = frozenset()
         for number in sorted(pipelines) if self.project else ():
@@ -177,14 +196,15 @@ class JobEndReader:
         return one_line(self.redact(name), _LONGEST_NAME)
 
     def _read_errors(self, failed: Sequence[_Listed]) -> dict[int, tuple[tuple[str, str], ...]]:
-        """Read the errors of failed jobs, by their ids, as far as they are known."""
+        """Read the errors of failed jobs, by their ids; () for those whose log shows none."""
         found = {
             each.job.id: before.errors
             for each in failed
-            if (before := self.ends.get(each.job.id)) and before.errors
+            if (before := self.ends.get(each.job.id)) and has_known_error(before)
         }
         left = [each for each in failed if each.job.id not in found]
         for each in _put_families_first(left)[:MOST_LOGS]:
+            found[each.job.id] = ()
             with skip_refused():
                 found[each.job.id] = self._read_log(each)
         return found

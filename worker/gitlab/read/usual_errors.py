@@ -1,8 +1,9 @@
 """Tells the errors of a branch's failed jobs from what its passing jobs write as well.
 
 Passing tests print lines that look like errors. If these are all that a failed job shows, its error
-is not known, and it explains nothing. It is looked at once, where the branch is read: so what a
-merge request has in common with the branch need not be held against a passed run again.
+is not known, and it explains nothing of a merge request. It is looked at once, where the branch is
+read: so what a merge request has in common with the branch need not be held against a passed run
+again.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -12,6 +13,7 @@ from worker.errors import SourceError
 from worker.gitlab.read.api import ReadClient
 from worker.incidents.errors import list_errors
 from worker.incidents.record import BranchPipeline, JobEnd, JobOutcome
+from worker.incidents.sightings import has_known_error, make_silent_error
 from worker.logs import trace
 from worker.logs.failure_lines import FailureLines
 
@@ -30,9 +32,9 @@ def drop_usual_errors(
     client: ReadClient,
     redact: Callable[[str], str],
 ) -> dict[int, BranchPipeline]:
-    """Return the pipelines by their ids, the `new` ones without the errors of those jobs that show
-    no other than the job's newest passed run. `known` are the ids of jobs that were looked at
-    before. Raises transient SourceErrors.
+    """Return the pipelines by their ids, the `new` ones without a known error in those jobs that
+    show no other than the job's newest passed run. `known` are the ids of jobs whose errors were
+    kept before. Raises transient SourceErrors.
 
     Where that run is not known, or its log cannot be read, the errors stay.
     """
@@ -46,7 +48,7 @@ def drop_usual_errors(
         job.name
         for number in new
         for job in pipelines[number].jobs
-        if job.errors and job.name in passed and job.job_id not in known
+        if has_known_error(job) and job.name in passed and job.job_id not in known
     }
     logs = {
         name: _read_lines(passed[name], project_id, client, redact)
@@ -55,7 +57,7 @@ def drop_usual_errors(
     found = dict(pipelines)
     for number in new:
         jobs = tuple(
-            replace(job, errors=())
+            replace(job, errors=(make_silent_error(job.name),))
             if job.job_id not in known and _is_usual(job, logs.get(job.name, ()))
             else job
             for job in pipelines[number].jobs

@@ -166,6 +166,7 @@ class DiffFile(Answer):
 class Bridge(Answer):
     """A job that starts another pipeline: a child's, or one of another project."""
 
+    id: int = 0
     name: str = ""
     stage: str = ""
     status: str = ""

@@ -62,6 +62,7 @@ def _answer_graph(call: Call) -> Answer:
     if run is None or run.project is not project:
         return Answer(200, {"data": {"project": {"pipeline": None}}})
     nodes = [{"id": f"gid://gitlab/Ci::Build/{job.id}"} for job in run.jobs if job.manual]
+    nodes += [{"id": f"gid://gitlab/Ci::Bridge/{each.id}"} for each in run.bridges if each.manual]
     return Answer(200, {"data": {"project": {"pipeline": {"jobs": {"nodes": nodes[:100]}}}}})
 
 

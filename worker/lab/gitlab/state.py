@@ -228,6 +228,7 @@ class Bridge:
     status: str
     downstream: Pipeline | None = None
     allow_failure: bool = False
+    manual: bool = False
 
 
 @dataclass(slots=True)

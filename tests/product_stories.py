@@ -28,7 +28,7 @@ from worker.conversation.triggers import Trigger
 from worker.errors import Busy, DebounceNotOver
 from worker.incidents.record import BranchRecord, Incident
 from worker.settings.loading import load
-from worker.turns.parts import Deps
+from worker.turns.parts import Attempt, Deps
 from worker.webhook.events import get_kind, parse_event
 from worker.webhook.routing import Ignored, route_event
 
@@ -112,11 +112,14 @@ class ProductStory:
         """Deal with triggers one after the other, each again until it is not kept waiting."""
         for trigger in triggers:
             for _ in range(5):
+                begun: list[Trigger] = []
                 try:
-                    run_trigger(trigger, self.deps)
+                    run_trigger(trigger, self.deps, Attempt(begin=begun.append))
                     break
                 except (Busy, DebounceNotOver):
                     continue
+                finally:
+                    self.deliver(begun)
         assert self.sim.unexpected_requests == [], self.sim.unexpected_requests[:3]
 
     def look(self) -> Seen:

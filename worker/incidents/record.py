@@ -159,6 +159,9 @@ class Incident:
     """The merge requests that it hit, by the newest judgement."""
     menders: tuple[int, ...] = ()
     """Open merge requests that contain the red commit and pass its jobs."""
+    healers: tuple[int, ...] = ()
+    """The same, with those that are merged or closed: a run that has one of them in front in its
+    train fails by itself."""
     session_id: str = ""
     """The session that has looked into it, "" while none has."""
     cause: str = ""

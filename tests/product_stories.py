@@ -32,7 +32,7 @@ from worker.incidents.sightings import is_silent
 from worker.jobs.missed_branches import begin_missed_branches
 from worker.jobs.repair import begin_missed_pipelines
 from worker.settings.loading import load
-from worker.turns.parts import Deps
+from worker.turns.parts import Attempt, Deps
 from worker.webhook.events import get_kind, parse_event
 from worker.webhook.routing import Ignored, route_event
 
@@ -121,11 +121,14 @@ class ProductStory:
 
     def _deliver_one(self, trigger: Trigger) -> None:
         for _ in range(5):
+            begun: list[Trigger] = []
             try:
-                run_trigger(trigger, self.deps)
+                run_trigger(trigger, self.deps, Attempt(begin=begun.append))
                 break
             except (Busy, DebounceNotOver):
                 continue
+            finally:
+                self.deliver(begun)
 
     def sweep(self) -> None:
         """Begin what was not delivered, as `sandpiper sweep` does."""

@@ -199,7 +199,7 @@ class _Branch:
             for incident, failure in self._failures.get(key, ())
             if is_one_of(job.name, failure.jobs)
             and not self._is_suspect(request, failure)
-            and not set(incident.menders) & set(request.cars)
+            and not {*incident.menders, *incident.healers} & set(request.cars)
             and self._is_red_for(request, job.name, failure)
         ]
 

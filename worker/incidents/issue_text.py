@@ -21,7 +21,7 @@ from worker.incidents.record import (
     Landing,
     RequestRecord,
 )
-from worker.incidents.sightings import is_silent
+from worker.incidents.sightings import SILENT_TEXT, is_silent
 from worker.safety.markdown import Kind, Marker, write_code_line
 from worker.safety.neutralise import is_link_allowed, neutralise_line
 from worker.safety.sentences import before_code
@@ -134,6 +134,7 @@ def _write_spell(
     shown = failures[: _MOST_ERRORS if alone else 2]
     for each in shown:
         text = write_code_line(one_line(scene.redact(each.text), _MAX_LINE)) or "no error text"
+        text = SILENT_TEXT if is_silent(each.key) else text
         yield f"- In {_join(each.jobs[:3])}: {text}"
     if len(failures) > len(shown):
         yield f"- and {len(failures) - len(shown)} more"

@@ -159,6 +159,9 @@ class Incident:
     """The merge requests that it hit, by the newest judgement."""
     menders: tuple[int, ...] = ()
     """Open merge requests that contain the red commit and pass its jobs."""
+    healers: tuple[int, ...] = ()
+    """The same, with those that are merged or closed: a run that has one of them in front in its
+    train fails by itself."""
     session_id: str = ""
     """The session that has looked into it, "" while none has."""
     cause: str = ""
@@ -223,7 +226,7 @@ class BranchRecord:
             ):
                 newer[each.pipeline_id] = each
         pipelines = sorted(newer.values(), key=lambda each: each.pipeline_id)
-        first, then = sorted((self.landings, other.landings), key=_get_newest_time)
+        first, then = _put_newer_last(other.landings, self.landings)
         known_shas = {each.sha for each in then}
         older = tuple(each for each in first if each.sha not in known_shas)
         return replace(
@@ -257,8 +260,15 @@ class BranchRecord:
         return found
 
 
-def _get_newest_time(landings: Sequence[Landing]) -> float:
-    return landings[-1].landed_at if landings else 0.0
+def _put_newer_last(
+    ours: Sequence[Landing], theirs: Sequence[Landing]
+) -> Sequence[Sequence[Landing]]:
+    """Return two looks at a branch in the order of time: the newer one goes on after the newest
+    landing of the other. Times decide if neither does: they are whatever somebody's clock said."""
+    for first, then in ((ours, theirs), (theirs, ours)):
+        if not first or any(each.sha == first[-1].sha for each in then):
+            return first, then
+    return sorted((ours, theirs), key=lambda each: each[-1].landed_at)
 
 
 class PipelineKind(StrEnum):

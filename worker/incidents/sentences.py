@@ -62,6 +62,8 @@ class Scene:
     told_at: float
     hosts: frozenset[str]
     is_whole: bool = True
+    is_alone: bool = False
+    """Whether they explained all that failed until now, and do not do that any more."""
 
 
 def write_block(record: BranchRecord, request: RequestRecord, scene: Scene) -> str:
@@ -72,18 +74,25 @@ def write_block(record: BranchRecord, request: RequestRecord, scene: Scene) -> s
     lines = [line for paragraphs in told for line in paragraphs]
     if lines:
         lines.append(_HELPS + _advise(record, request, scene))
-    elif scene.is_whole and any(
-        each.state is IncidentState.WITHDRAWN and each.incident_id in request.told_incidents
-        for each in record.incidents
-    ):
-        branch, again = _name(record.branch), "Run the failed jobs again"
+    elif scene.is_whole and (why := _tell_end(record, request, scene)):
+        again = "Run the failed jobs again"
         if request.kind is PipelineKind.MERGE_TRAIN:
             again = "Add this merge request to the merge train again"
         lines = [
-            f"{_WITHDRAWN}the failure on {branch} was a flake: the same commit has passed since.",
+            f"{_WITHDRAWN}{why}",
             f"{_HELPS}{again}, or write `/sandpiper analyze` to have it looked into here.",
         ]
     return "\n\n".join(lines)
+
+
+def _tell_end(record: BranchRecord, request: RequestRecord, scene: Scene) -> str:
+    """Return why nothing explains a failure any more, "" if that is not known."""
+    branch, told = _name(record.branch), request.told_incidents
+    if any(e.state is IncidentState.WITHDRAWN and e.incident_id in told for e in record.incidents):
+        return f"the failure on {branch} was a flake: the same commit has passed since."
+    if scene.is_alone:
+        return f"as newer pipelines of {branch} show, this is not what fails there."
+    return ""
 
 
 def _find_newer(record: BranchRecord, request: RequestRecord, incident: Incident) -> Incident:

@@ -18,6 +18,7 @@ from worker.incidents.judge import judge_branch
 from worker.incidents.record import BranchRecord, Incident, IncidentState, RequestRecord
 from worker.jobs.branch_follow_up import RED, BranchWatched, follow_up, is_waiting
 from worker.turns import incident_actions
+from worker.turns.incident_notes import stands_alone, tell_request
 from worker.turns.parts import Attempt, Deps, Skipped
 
 log = logging.getLogger("sandpiper.incidents")
@@ -77,6 +78,8 @@ def watch_requests(subject: Subject, deps: Deps, run: Attempt) -> None:
             judged, requests = _judge(record, deps, run)
             follow_up(judged, requests, deps, run)
             continue
+        if stands_alone(record, shown, deps.runtime.clock.now()):  # since its note was written
+            tell_request(record, shown, deps, run.begin)
         if all(each.state not in RED for each in record.incidents):
             continue
         counted = _count_hit(record, shown, deps)

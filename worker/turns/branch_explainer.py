@@ -136,8 +136,10 @@ def _judge_now(record: BranchRecord, request: RequestRecord, deps: Deps) -> Bran
         for each in judged.open_incidents:
             if each.incident_id == known.incident_id:
                 menders = tuple(sorted({*known.menders, *each.menders}))
+                healers = tuple(sorted({*known.healers, *each.healers}))
                 hits = tuple(sorted({*known.hits, *each.hits}))
-                judged = judged.put(replace(each, menders=menders, hits=hits))
+                each = replace(each, menders=menders, healers=healers, hits=hits)
+                judged = judged.put(each)
     return judged
 
 

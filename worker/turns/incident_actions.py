@@ -56,10 +56,9 @@ def confirm_requests(
     Asked are those that would mend a red branch, and the newest that were told of its incidents: in
     one request, none if there are none. Raises SourceError and StoreError.
     """
-    as_if_open = [replace(each, is_over=False) for each in requests]
-    judged = judge_branch(record, as_if_open, deps.runtime.clock.now())
+    judged = judge_branch(record, requests, deps.runtime.clock.now())
     red = {each.incident_id for each in (*record.open_incidents, *judged.open_incidents)}
-    menders = {iid for each in judged.open_incidents for iid in each.menders}
+    menders = {iid for each in judged.open_incidents for iid in each.healers}
     merged = {each.mr_iid for each in record.landings}
     named = [
         each.mr_iid

@@ -4,7 +4,7 @@ They are the difference between what holds and what was told: doing it twice cha
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from worker.answer.note import older_note
 from worker.answer.note.note import is_placeholder
 from worker.conversation.context import OF_OTHERS, Context, SessionKey, Subject
 from worker.conversation.context_json import HistoryError, load_context_of
+from worker.conversation.triggers import PipelineFailed, Trigger
 from worker.errors import ForgeError, SourceError, StoreError
 from worker.incidents.explain import count_others, explain_request
 from worker.incidents.record import BranchRecord, Incident, IncidentState, RequestRecord
@@ -27,13 +28,21 @@ log = logging.getLogger("sandpiper.incidents")
 TOLD = (IncidentState.OPEN, IncidentState.CLOSED)
 """The states of the incidents of which people are told."""
 
+_AWAITED = 24 * 3600.0
+"""Seconds after a pipeline's end in which it is looked into by itself what the branch explained."""
+
 
 def record_told(context: Context, deps: Deps) -> None:
-    """Store what the note of `context`, just posted, says of incidents. Raises nothing: what was
-    not stored is compared with the note itself the next time."""
+    """Store what the note of `context`, just posted, says of incidents: what its look has found, or
+    what was told before beside the finding of a later answer. Raises nothing: what was not stored
+    is compared with the note itself the next time."""
     survey, subject = context.survey, context.subject
-    if survey is None or not survey.branch_lines or not context.is_look or context.dry_run:
+    if survey is None or not survey.branch or context.dry_run:
         return
+    if not (survey.branch_lines or context.turn):
+        return  # nothing was told before, either
+    is_short = context.found_by in OF_OTHERS
+    told = (survey.incidents, survey.branch_lines) if context.is_look else None
     try:
         _record(
             survey.branch,
@@ -41,9 +50,8 @@ def record_told(context: Context, deps: Deps) -> None:
             subject.mr_iid,
             context.session_id,
             deps,
-            told=survey.incidents,
-            told_text=survey.branch_lines,
-            is_short=context.found_by in OF_OTHERS,
+            told,
+            is_short,
         )
     except StoreError as error:
         said = "session %s: what its note says of the branch is not kept: %s"
@@ -77,20 +85,53 @@ def tell_again(context: Context, deps: Deps) -> None:
         )
 
 
-def tell_request(record: BranchRecord, request: RequestRecord, deps: Deps) -> None:
+def stands_alone(record: BranchRecord, request: RequestRecord, now: float) -> bool:
+    """Whether a note says nothing but why the branch explains a failure, which it does not do any
+    more. After a day, nobody waits for more."""
+    if not request.is_short or now - request.ended_at > _AWAITED:
+        return False
+    return not train_notes.list_brought(request).issuperset(explain_request(record, request).own)
+
+
+def is_left_alone(context: Context, deps: Deps) -> bool:
+    """Whether `stands_alone` holds for the note of a session that has `context`. Raises
+    StoreError."""
+    survey, subject, store = context.survey, context.subject, deps.storage.incidents
+    if survey is None or context.found_by not in OF_OTHERS:
+        return False
+    record = store.read_branch(subject.project_id, survey.branch)
+    request = store.read_request(subject.project_id, survey.branch, subject.mr_iid)
+    return (
+        record is not None
+        and request is not None
+        and request.session_id == context.session_id
+        and stands_alone(record, request, deps.runtime.clock.now())
+    )
+
+
+def tell_request(
+    record: BranchRecord,
+    request: RequestRecord,
+    deps: Deps,
+    begin: Callable[[Trigger], None] | None = None,
+) -> None:
     """Make the merge request's note say what holds now of its branch's incidents, if it says
     something else.
 
     Doing it twice changes nothing. A note that was deleted, or is of an older pipeline, stays as it
-    is; one that is still to be written is left to whoever writes it. Raises ForgeError, SourceError
-    and StoreError.
+    is; one that is still to be written is left to whoever writes it. If what it says `stands_alone`
+    by now, `begin` is called with what has the failure looked into, once; without `begin`, it is
+    left to whoever has it. Raises ForgeError, SourceError and StoreError.
     """
     if request.is_over or not request.session_id:
         return
-    named = find_named(record, request)
-    whole = request.is_short
-    lines = write_lines(record, request, named, deps, whole=whole)
-    if says_the_same(lines, request.told_text):
+    is_alone = stands_alone(record, request, deps.runtime.clock.now())
+    if is_alone and begin is None:
+        return
+    named = find_named(record, request, is_alone=is_alone)
+    whole = request.is_short and not (is_alone and named)
+    lines = write_lines(record, request, named, deps, whole=whole, is_alone=is_alone)
+    if says_the_same(lines, request.told_text) or (request.is_short and not lines):
         return
     key = SessionKey(record.project_id, request.mr_iid, request.session_id)
     latest = deps.storage.sessions.find_latest_turn(key)
@@ -108,15 +149,29 @@ def tell_request(record: BranchRecord, request: RequestRecord, deps: Deps) -> No
             return
     if context.began_dry or not _edit_block(context.subject, key, lines, deps):
         return
+    if is_alone and begin and context.found_by in OF_OTHERS:
+        begin(_make_trigger(context))
     _record(
         record.branch,
         record.project_id,
         request.mr_iid,
         request.session_id,
         deps,
-        told=tuple(each.incident_id for each in named) or request.told_incidents * bool(lines),
-        told_text=lines,
-        is_short=request.is_short,
+        (tuple(each.incident_id for each in named) or request.told_incidents * bool(lines), lines),
+        request.is_short,
+    )
+
+
+def _make_trigger(context: Context) -> PipelineFailed:
+    """Make what has the failure of a session looked at again."""
+    subject = context.subject
+    return PipelineFailed(
+        project_id=subject.pipeline_project_id,
+        pipeline_id=subject.pipeline_id,
+        sha=subject.sha,
+        ref="",
+        mr_iid=subject.mr_iid,
+        mr_project_id=subject.project_id,
     )
 
 
@@ -147,14 +202,15 @@ def tell_cars_behind(project_id: int, mr_iid: int, deps: Deps) -> None:
             log.warning("the cars behind !%d are not told: %s", mr_iid, error)
 
 
-def find_named(record: BranchRecord, request: RequestRecord) -> tuple[Incident, ...]:
+def find_named(
+    record: BranchRecord, request: RequestRecord, *, is_alone: bool = False
+) -> tuple[Incident, ...]:
     """Return the incidents that the merge request's note is to name: those that explain something
-    of its failure, and those that it was told of, unless they were withdrawn."""
-    explaining = {each.incident_id for each in explain_request(record, request).incidents}
+    of its failure, and unless it stands alone those that it was told of and were not withdrawn."""
+    wanted = {each.incident_id for each in explain_request(record, request).incidents}
+    wanted |= set(() if is_alone else request.told_incidents)
     return tuple(
-        each
-        for each in record.incidents
-        if each.state in TOLD and each.incident_id in explaining.union(request.told_incidents)
+        each for each in record.incidents if each.state in TOLD and each.incident_id in wanted
     )
 
 
@@ -195,15 +251,16 @@ def _record(
     mr_iid: int,
     session_id: str,
     deps: Deps,
-    *,
-    told: tuple[str, ...],
-    told_text: str,
+    told: tuple[tuple[str, ...], str] | None,
     is_short: bool,
 ) -> None:
+    """Store which incidents a note names, with its lines on them, unless these stay as they are."""
+
     def change(stored: RequestRecord | None) -> RequestRecord | None:
         if stored is None or stored.session_id != session_id:
             return stored
-        return replace(stored, told_incidents=told, told_text=told_text, is_short=is_short)
+        incidents, text = told or (stored.told_incidents, stored.told_text)
+        return replace(stored, told_incidents=incidents, told_text=text, is_short=is_short)
 
     deps.storage.incidents.change_request(project_id, branch, mr_iid, change)
 
@@ -215,14 +272,15 @@ def write_lines(
     deps: Deps,
     *,
     whole: bool,
+    is_alone: bool = False,
 ) -> str:
     """Write what the merge request's note is to say of the incidents, and of its merge train;
-    `whole` as in `Scene.is_whole`."""
+    `whole` and `is_alone` as in `Scene`."""
     address = f"{deps.gitlab.url.rstrip('/')}/{record.project}"
     place = urlsplit(address)
     hosts = deps.gitlab.hosts | {place.netloc + place.path}
     others = count_others(record, request, named)
-    scene = Scene(named, others, deps.runtime.clock.now(), hosts, whole)
+    scene = Scene(named, others, deps.runtime.clock.now(), hosts, whole, is_alone)
     of_train = train_notes.write_train_lines(record, request, address)
     if of_train and not named:
         return "\n\n".join(of_train)

@@ -90,10 +90,11 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
     body = finish_body(bodies, turn.terms.hosts, deps.runtime.redact).body
     turn.lease.confirm_held()
     context = _publish_result(replace(context, note_text=body), body, deps, run)
-    incident_notes.record_told(context, deps)
     if found and not context.is_look:
         context = replace(context, found_by=ASKED)
         earlier_notes.revise_first_note(replace(turn, context=context), found, of_finding, deps)
+    if found or context.is_look:
+        incident_notes.record_told(context, deps)
     _record_cost(context, deps)
     verdict = found.verdict if found else ""
     fact = write_fact(context, found, deps) if found and not turn.is_private else ""

@@ -103,6 +103,17 @@ def test_merged_and_mending_requests_are_not_hit() -> None:
     assert list_hits(record, requests) == {"branch-main-2": (21,)}
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_who_runs_behind_a_fix_fails_by_itself_also_when_the_fix_is_over(is_over: bool) -> None:
+    mender = replace(make_request(23, "B", 1300, unit="ok"), is_over=is_over)
+    behind = replace(
+        make_request(24, "B", 1400, unit="E"), kind=PipelineKind.MERGE_TRAIN, cars=(23,)
+    )
+    record = judge_branch(BROKEN, [mender, behind], 5000)
+    assert record.incidents[0].menders == (() if is_over else (23,))
+    assert explain_request(record, behind).own == (("unit", "E"),)
+
+
 # ---------------------------------------------------------------------------------- run again
 
 

@@ -228,4 +228,4 @@ def test_the_issue_says_that_no_error_is_known() -> None:
     opened = judge(make_record("AB"), GREEN, SILENT)
     scene = IssueScene((), (), frozenset(), str)
     body = write_issue_body(opened, opened.incidents[0], scene)
-    assert f"- In `unit`: `{SILENT_TEXT}`" in body
+    assert f"- In `unit`: {SILENT_TEXT}\n" in body

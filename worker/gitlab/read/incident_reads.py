@@ -10,14 +10,14 @@ from urllib.parse import quote
 from worker.conversation.context import Subject
 from worker.gitlab.ports import EndedRun
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import NotFound
+from worker.gitlab.read.api import NotFound, Query
 from worker.gitlab.read.branch import ENDED, LISTED, BranchReader, explain_end
 from worker.gitlab.read.branch_ends import find_ended_runs
 from worker.gitlab.read.job_ends import find_manual_jobs
 from worker.gitlab.read.job_logs import JobLogs
 from worker.gitlab.read.policy import Policy
 from worker.gitlab.read.remembered import remember_answers
-from worker.gitlab.read.request import RequestReader, list_open
+from worker.gitlab.read.request import RequestReader
 from worker.gitlab.read.served import ServedReads
 from worker.gitlab.read.subjects import AT_WORK, explain_outdated, read_merge_request
 from worker.gitlab.read.train import TrainReader, TrainRuns
@@ -59,7 +59,10 @@ class IncidentReads(ServedReads):
 
     def list_open(self, project_id: int, iids: Collection[int]) -> frozenset[int]:
         """Return which of the merge requests, at most 100, are open: in one request."""
-        return list_open(self._client, project_id, iids)
+        path, what = f"/projects/{project_id}/merge_requests", "which merge requests are open"
+        query: Query = {"state": "opened", "iids[]": sorted(iids)}
+        found = self._client.page(path, wire.MergeRequest, what, 1, 100, query)
+        return frozenset(each.iid for each in found.items)
 
     def find_target_branch(self, subject: Subject) -> str:
         """Return the merge request's target branch. Raises SourceError."""

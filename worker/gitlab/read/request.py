@@ -2,13 +2,13 @@
 its jobs failed with which errors, whose it is. What the turn has read already is not asked again.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from worker.conversation.context import Subject
 from worker.errors import SourceError
 from worker.gitlab.read import policy, wire
-from worker.gitlab.read.api import NotFound, Query, ReadClient
+from worker.gitlab.read.api import NotFound, ReadClient
 from worker.gitlab.read.job_ends import MAX_LOG, MOST_LOGS, JobEndReader, find_outcome, get_end_time
 from worker.gitlab.read.job_logs import JobLogs
 from worker.gitlab.read.landings import LandingReader, find_reverts
@@ -28,9 +28,6 @@ from worker.verdict.jobs import FailingJob
 
 MOST_COMMITS = 100
 """Commits of the merge request that are read, the newest."""
-
-MOST_ASKED = 100
-"""Merge requests of which it is asked at a time whether they are open."""
 
 _KINDS = {"merge": PipelineKind.MERGED_RESULT, "train": PipelineKind.MERGE_TRAIN}
 _LONGEST_NAME = 100
@@ -170,14 +167,6 @@ class RequestReader:
             return tuple(replace(each, deploys=True) for each in jobs)
         ids = {each.deployable.id for each in found.items if each.deployable}
         return tuple(replace(each, deploys=found.more or each.job_id in ids) for each in jobs)
-
-
-def list_open(client: ReadClient, project_id: int, iids: Collection[int]) -> frozenset[int]:
-    """Return which of the merge requests, at most `MOST_ASKED`, are open. Raises SourceError."""
-    path, what = f"/projects/{project_id}/merge_requests", "which merge requests are open"
-    query: Query = {"state": "opened", "iids[]": sorted(iids)}
-    found = client.page(path, wire.MergeRequest, what, 1, MOST_ASKED, query)
-    return frozenset(each.iid for each in found.items)
 
 
 def _read_log(logs: JobLogs, job: FailingJob) -> tuple[tuple[str, str], ...]:

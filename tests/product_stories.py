@@ -261,8 +261,9 @@ def _list_between(story: Fields, begun: float, end: float) -> list[Fields]:
 
 
 def _is_untold(event: Fields) -> bool:
-    """Whether GitLab tells nobody: that a branch or a project is gone is found by the sweep."""
-    return "delete_branch" in event or "archive" in event
+    """Whether GitLab tells nobody: that a branch or a project is gone, or a merge request closed,
+    is found by the sweep."""
+    return not {"delete_branch", "archive", "close"}.isdisjoint(event)
 
 
 if __name__ == "__main__":

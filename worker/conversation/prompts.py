@@ -97,8 +97,8 @@ other ids: say of it only what still matters.
 ON_ITS_OWN = """\
 (Nobody asks: until now what the target branch fails of explained this failure, and nothing was
 looked into. Newer pipelines of the branch show that it explains it no more. {files}
-Run the whole workflow now on pipeline {pipeline}, with your tools, and answer with its sections:
-your answer takes the place of the note.
+Run the whole workflow now on this failure, with your tools, and answer with its sections: your
+answer takes the place of the note.
 {time})
 
 {survey}

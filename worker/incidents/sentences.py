@@ -90,9 +90,8 @@ def _tell_end(record: BranchRecord, request: RequestRecord, scene: Scene) -> str
     branch, told = _name(record.branch), request.told_incidents
     if any(e.state is IncidentState.WITHDRAWN and e.incident_id in told for e in record.incidents):
         return f"the failure on {branch} was a flake: the same commit has passed since."
-    if scene.is_alone:
-        return f"as newer pipelines of {branch} show, this is not what fails there."
-    return ""
+    newer = f"as newer pipelines of {branch} show, this is not what fails there."
+    return newer if scene.is_alone else ""
 
 
 def _find_newer(record: BranchRecord, request: RequestRecord, incident: Incident) -> Incident:

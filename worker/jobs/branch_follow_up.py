@@ -51,10 +51,11 @@ class _Failures:
             return True
         return False
 
-    def raise_first(self) -> None:
-        """Raise the first error after which it is worth trying again, if there is one."""
+    def raise_first(self, *, is_gone: bool) -> None:
+        """Raise the first error after which it is worth trying again, if there is one. If the
+        branch `is_gone`, no second look is: nobody writes into an archived project."""
         for each in self.found:
-            if each.transient or each.doubtful:
+            if each.transient or (each.doubtful and not is_gone):
                 raise each
 
 
@@ -71,7 +72,7 @@ def follow_up(
         requests = deps.storage.incidents.list_requests(record.project_id, record.branch)
         looked = incident_actions.confirm_menders(looked, deps)
         record = _announce(looked, requests, deps, run, failures)
-    failures.raise_first()
+    failures.raise_first(is_gone=bool(looked.gone_at))
     if not run.may_pay and is_waiting(looked, deps):
         raise Busy("another branch of the project is being analysed")
     red = tuple(each.incident_id for each in record.incidents if each.state in RED)

@@ -78,9 +78,9 @@ class BranchExplainer:
             subject.project_id, branch, subject.mr_iid, partial(_put_request, request)
         )
         self.is_train = is_train = request.kind is PipelineKind.MERGE_TRAIN
+        empty = BranchRecord(subject.project_id, subject.project, branch)
         known = store.read_branch(subject.project_id, branch)
-        known = known or BranchRecord(subject.project_id, subject.project, branch)
-        record = confirm_menders(_judge_now(known, request, deps), deps)
+        record = confirm_menders(_judge_now(known or empty, request, deps), deps)
         explanation = explain_request(record, request)
         named = tuple(each for each in explanation.incidents if each.state in TOLD)
         if is_train and explanation.own:

@@ -44,15 +44,7 @@ def record_told(context: Context, deps: Deps) -> None:
     is_short = context.found_by in OF_OTHERS
     told = (survey.incidents, survey.branch_lines) if context.is_look else None
     try:
-        _record(
-            survey.branch,
-            subject.project_id,
-            subject.mr_iid,
-            context.session_id,
-            deps,
-            told,
-            is_short,
-        )
+        _record(survey.branch, subject.make_key(context.session_id), deps, told, is_short)
     except StoreError as error:
         said = "session %s: what its note says of the branch is not kept: %s"
         log.warning(said, context.session_id, error)
@@ -151,15 +143,8 @@ def tell_request(
         return
     if is_alone and begin and context.found_by in OF_OTHERS:
         begin(_make_trigger(context))
-    _record(
-        record.branch,
-        record.project_id,
-        request.mr_iid,
-        request.session_id,
-        deps,
-        (tuple(each.incident_id for each in named) or request.told_incidents * bool(lines), lines),
-        request.is_short,
-    )
+    ids = tuple(each.incident_id for each in named) or request.told_incidents * bool(lines)
+    _record(record.branch, key, deps, (ids, lines), request.is_short)
 
 
 def _make_trigger(context: Context) -> PipelineFailed:
@@ -247,9 +232,7 @@ def _edit_block(subject: Subject, key: SessionKey, lines: str, deps: Deps) -> bo
 
 def _record(
     branch: str,
-    project_id: int,
-    mr_iid: int,
-    session_id: str,
+    key: SessionKey,
     deps: Deps,
     told: tuple[tuple[str, ...], str] | None,
     is_short: bool,
@@ -257,12 +240,12 @@ def _record(
     """Store which incidents a note names, with its lines on them, unless these stay as they are."""
 
     def change(stored: RequestRecord | None) -> RequestRecord | None:
-        if stored is None or stored.session_id != session_id:
+        if stored is None or stored.session_id != key.session_id:
             return stored
         incidents, text = told or (stored.told_incidents, stored.told_text)
         return replace(stored, told_incidents=incidents, told_text=text, is_short=is_short)
 
-    deps.storage.incidents.change_request(project_id, branch, mr_iid, change)
+    deps.storage.incidents.change_request(key.project_id, branch, key.mr_iid, change)
 
 
 def write_lines(

@@ -99,41 +99,27 @@ def _find_living_note(
 
 
 def _make_look(
-    stored: Context,
+    turn: Turn,
     failure: FailedPipeline,
     survey: Survey,
     deps: Deps,
-    *,
-    files: int | None,
     tier: TierChoice | None,
-    on_request: bool,
+    prompt: str,
 ) -> Context:
-    """Return the context of the turn that looks at a failure of another kind, or, `on_request`, at
-    the same one once more.
-
-    `files` is the newest turn whose sandbox files can be restored, None if there is none.
-    """
-    surveyed = "\n\n".join(filter(None, (tell_survey(survey), tell_leads(survey))))
-    text = (prompts.ASKED_AGAIN if on_request else prompts.FAILED_AGAIN).format(
+    """Return the context of the turn that looks at a failure of another kind, at the same one once
+    more, or for the first time: the `prompt` says which."""
+    stored, parts = turn.context, [tell_survey(survey), tell_leads(survey)]
+    if prompt is prompts.ON_ITS_OWN:  # so far, the model was told of no failure
+        told = any(prompts.tells_tools(e.text) for e in stored.messages if isinstance(e, User))
+        tools = "" if told or turn.terms.workflow.compact else deps.runtime.describe_tools(None)
+        parts.append(tell_memory(stored, turn.terms, deps))
+        parts.append(prompts.tell_tools(tools) if tools else "")
+    text = prompt.format(
         which=_name_pipeline(stored, failure),
-        files=prompts.tell_files(files, find_last_tool_turn(stored)),
+        files=prompts.tell_files(next(iter(turn.files_of), None), find_last_tool_turn(stored)),
         time=tell_time(deps.runtime.clock.now()),
-        survey=surveyed,
+        survey="\n\n".join(filter(None, parts)),
     )
-    return _ask(stored, failure, survey, deps, text, tier=tier, on_request=on_request)
-
-
-def _ask(
-    stored: Context,
-    failure: FailedPipeline,
-    survey: Survey,
-    deps: Deps,
-    text: str,
-    *,
-    tier: TierChoice | None,
-    on_request: bool,
-) -> Context:
-    """Return the turn after `stored` in which a model is asked to look at a failure."""
     now = _move_on(stored, failure, deps)
     internal = bool(stored.note and stored.note.internal)
     return replace(
@@ -143,31 +129,8 @@ def _ask(
         found_by=ASKED,
         note=NoteRef(0, internal=internal),
         tier=tier,
-        on_request=on_request,
+        on_request=prompt is not prompts.FAILED_AGAIN,
     ).add(User(deps.runtime.redact(text)))
-
-
-def _make_own_look(
-    turn: Turn, failure: FailedPipeline, survey: Survey, tier: TierChoice | None, deps: Deps
-) -> Context:
-    """Return the context of the turn that looks at a failure into which nobody has looked, as the
-    target branch explained it."""
-    stored, files = turn.context, next(iter(turn.files_of), None)
-    told = any(prompts.tells_tools(e.text) for e in stored.messages if isinstance(e, User))
-    tools = "" if told or turn.terms.workflow.compact else deps.runtime.describe_tools(None)
-    parts = (
-        tell_survey(survey),
-        tell_leads(survey),
-        tell_memory(stored, turn.terms, deps),
-        prompts.tell_tools(tools) if tools else "",
-    )
-    text = prompts.ON_ITS_OWN.format(
-        pipeline=failure.subject.pipeline_id,
-        files=prompts.tell_files(files, find_last_tool_turn(stored)),
-        time=tell_time(deps.runtime.clock.now()),
-        survey="\n\n".join(filter(None, parts)),
-    )
-    return _ask(stored, failure, survey, deps, text, tier=tier, on_request=True)
 
 
 def _move_on(stored: Context, failure: FailedPipeline, deps: Deps) -> Context:
@@ -351,15 +314,13 @@ def _compare_failure(
     is_untold = stored.found_by in OF_OTHERS and not survey.is_explained
     match difference if turn.is_unasked else None:
         case Difference.NONE | Difference.SAME_WAY if is_untold:
-            return _make_own_look(turn, failure, survey, tier, deps)
+            return _make_look(turn, failure, survey, deps, tier, prompts.ON_ITS_OWN)
         case Difference.NONE:
             return Skipped(f"the failed jobs of pipeline {subject.pipeline_id} were looked at")
         case Difference.SAME_WAY:
             turn.lease.confirm_held()
             return _tell_same_failure(key, stored, failure, survey, deps)
-    files = next(iter(turn.files_of), None)
-    look = _make_look(
-        stored, failure, survey, deps, files=files, tier=tier, on_request=not turn.is_unasked
-    )
+    prompt = prompts.FAILED_AGAIN if turn.is_unasked else prompts.ASKED_AGAIN
+    look = _make_look(turn, failure, survey, deps, tier, prompt)
     note = _find_living_note(key, stored, subject, deps)
     return replace(look, earlier_note=note.body if note else "")

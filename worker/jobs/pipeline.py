@@ -14,7 +14,8 @@ from worker.jobs.branch import watch_requests
 from worker.jobs.ledger import record_turn
 from worker.settings.playbook import Workflow
 from worker.turns import earlier_notes
-from worker.turns.incident_notes import may_tell, note_passed_request, tell_cars_behind
+from worker.turns.branch_explainer import may_tell, note_passed_request
+from worker.turns.incident_notes import tell_cars_behind
 from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Finished, NotesMarked, Skipped
 from worker.turns.retries import record_end

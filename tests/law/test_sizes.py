@@ -13,7 +13,7 @@ FUNCTION = 60
 
 MOST: dict[str, float] = {
     "files": 422,
-    "lines": 90_400,
+    "lines": 90_450,
     "public functions and classes": 1_980,
     "Protocols": 21,
     "private helpers used once in 1,000 lines": 12.6,

@@ -17,6 +17,7 @@ from worker.conversation.model import Reply
 from worker.conversation.triggers import PipelineFailed
 from worker.jobs.missed_tests import record_missed
 from worker.settings.loading import load
+from worker.settings.runs import IncidentSettings
 from worker.turns.parts import Deps
 from worker.verdict.verdict import HEADLINES, Verdict
 
@@ -82,6 +83,7 @@ def post_note(world: World, label: str, again: str = "", **changes: Any) -> Post
             model=lambda: model,
             sandboxes=MemoryDriver(),
             describe_tools=lambda sandbox: "",
+            incident_settings=IncidentSettings(branches=()),  # these worlds are of the record alone
             **changes,
         )
         if world.fields.get("ledger"):  # as the sweep has left it before this pipeline failed

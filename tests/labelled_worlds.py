@@ -7,7 +7,7 @@
 - `target`: `branch`, `runs`, `denied` (none of its jobs may be read), `picks` (a commit of it that
   carries the same change).
 - `others`: runs in other merge requests; `merge_base`; `rebased`; `diff`: changed paths, each with
-  the numbers of its added lines where they matter (`{path: app/sum.py, adds: [12]}`).
+  the numbers of its added lines where they matter (`{path: app/sum.py, adds: [12]}`), and `text`.
 - `model`: what the model claims; `cause`: its cause, where that matters; `again`: what it claims
   when asked once more, if not the same.
 - of an attempt or run: `ago`, `status`, `error` (one or several), `reason`, `pipeline`, `commit`,
@@ -334,7 +334,8 @@ class _Builder:
 def _diff(changed: str | Mapping[str, Any]) -> DiffFile:
     if isinstance(changed, str):
         return DiffFile(changed, "@@ -1 +1 @@\n-a\n+b\n")
-    hunks = (f"@@ -{line - 1},0 +{line} @@\n+new line {line}\n" for line in changed["adds"])
+    text = changed.get("text", "new line")
+    hunks = (f"@@ -{line - 1},0 +{line} @@\n+{text} {line}\n" for line in changed["adds"])
     return DiffFile(changed["path"], "".join(hunks))
 
 

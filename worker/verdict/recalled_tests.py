@@ -4,11 +4,12 @@ A pass of each of them on a commit on which it failed in the same way proves tha
 as a pass of the job does; neither a name nor a number of failures does.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from worker.ledger.history import Life, Seen, find_lives
-from worker.ledger.names import find_tests, name_suite
+from worker.ledger.names import find_tests, get_stem, name_suite
 from worker.ledger.record import DayRecord, FailedTest, NamedTest, PipelineTests
 from worker.ledger.sentences import Name as LedgerName
 from worker.ledger.sentences import describe_life
@@ -32,6 +33,16 @@ class FailedHere:
     life: Life
     failure: FailedTest | None = None
     """How it failed there, by GitLab's report; None if only the log names it."""
+    is_changed: bool = False
+    """Whether the change adds or edits it."""
+    own_runs: int = 0
+    """In how many pipelines of the merge request it ran, as far as that is certain."""
+    own_failures: int = 0
+
+    @property
+    def has_come_and_gone(self) -> bool:
+        """Whether it has both failed and passed in the merge request."""
+        return 0 < self.own_failures < self.own_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +94,14 @@ class JobTests:
     def describe(self) -> Iterator[tuple[str | LedgerName, ...]]:
         """Yield what is known of the tests, one sentence for each fact; first of those that have
         failed most."""
+        early = [each for each in self.failures if each.is_changed and each.has_come_and_gone]
+        for each in early[:MOST_TOLD]:
+            count = f"{each.own_failures} of the {each.own_runs} runs"
+            yield (
+                LedgerName(each.life.test.name),
+                f", which this change adds or edits, has failed in {count} in this merge request",
+                " that are known to have it, and passed in the others",
+            )
         known = [
             (each, words)
             for each in self.failures
@@ -145,16 +164,28 @@ class RecalledTests:
     asked_at: float
     """Epoch seconds."""
 
-    def find_jobs(self, jobs: Sequence[SurveyedJob]) -> dict[int, JobTests]:
+    def find_jobs(self, jobs: Sequence[SurveyedJob], added: str = "") -> dict[int, JobTests]:
         """Find the tests that failed in these jobs, by the job's id; a job without any is left
         out. Where GitLab has no report, a test counts that the log names and that has failed
-        before."""
+        before. `added` are the lines that the change adds to files of tests."""
         failed = {each.job_id: self._find_failed(each) for each in jobs}
         tests = [test for found in failed.values() for test, _ in found]
-        lives = find_lives(self._join_own(), tests, self.asked_at - WINDOW) if tests else {}
+        days = self._join_own()
+        lives = find_lives(days, tests, self.asked_at - WINDOW) if tests else {}
+        ours = [
+            each
+            for day in days
+            for each in day.pipelines
+            if self.mr_iid and each.mr_iid == self.mr_iid
+        ]
+        # Of a pipeline that two records have, the later one has seen more.
+        ours = [*{each.pipeline_id: each for each in ours}.values()]
         return {
             each.job_id: JobTests(
-                tuple(FailedHere(lives[test], failure) for test, failure in failed[each.job_id]),
+                tuple(
+                    _describe_own(FailedHere(lives[test], failure), each.suite, ours, added)
+                    for test, failure in failed[each.job_id]
+                ),
                 self.pipeline_id,
                 self.mr_iid,
                 self.asked_at,
@@ -195,6 +226,45 @@ class RecalledTests:
             if each.test.suite == suite
         }
         return [(test, None) for test in find_tests(sorted(known), job.lines)]
+
+
+def _describe_own(
+    found: FailedHere, job: str, ours: Sequence[PipelineTests], added: str
+) -> FailedHere:
+    """Return the test with how it did in the merge request's pipelines, if the change adds or edits
+    it: in those since it failed first, and on the commits on which it has failed."""
+    test = found.life.test
+    name = re.split(r"[\[({]", get_stem(test.name))[0].strip()
+    if not re.search("[^a-z]", name) or not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", added):
+        return found
+    ours = [each for each in ours if (run := each.find_suite(job)) and run.is_readable]
+    failed = [
+        each for each in ours if any((one.test, one.job) == (test, job) for one in each.failures)
+    ]
+    if not failed:
+        return found
+    first, commits = min(failed, key=_get_id), {each.sha for each in failed if each.sha}
+    had = first.find_suite(job)
+    passed = [
+        each
+        for each in ours
+        if each not in failed
+        and (each.pipeline_id > first.pipeline_id or each.sha in commits)
+        and each.is_whole(job)
+        and had
+        and (run := each.find_suite(job))
+        and run.covers(had)
+    ]
+    return replace(
+        found,
+        is_changed=True,
+        own_runs=len(failed) + len(passed),
+        own_failures=len(failed),
+    )
+
+
+def _get_id(pipeline: PipelineTests) -> int:
+    return pipeline.pipeline_id
 
 
 Recall = Callable[[], RecalledTests | None]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.ledger.made import BEGIN, HOUR, make_day, make_failure, make_run
-from worker.ledger.record import DayRecord, PipelineTests, SuiteRun
+from worker.ledger.record import DayRecord, PipelineTests, RanOn, SuiteRun
 from worker.verdict.recalled_tests import JobTests, RecalledTests, SurveyedJob
 
 NOW = BEGIN + 4 * HOUR
@@ -87,3 +87,37 @@ def test_an_error_is_a_tests_own_if_it_names_it_or_repeats_its_message(
     found = recall(replace(make_run(90, "test_a"), failures=(failure,)))
     assert found
     assert found.owns(error) == is_own
+
+
+def _of_request(*runs: PipelineTests) -> list[PipelineTests]:
+    return [replace(each, mr_iid=5, ran_on=RanOn.REQUEST, ref="") for each in runs]
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        pytest.param(
+            [make_run(1, "test_a"), make_run(2), make_run(3)], "2 of the 4 runs", id="came and went"
+        ),
+        pytest.param([make_run(1), make_run(2)], "", id="passed before it was there"),
+        pytest.param(
+            [replace(make_run(1), sha=make_run(90).sha)], "1 of the 2 runs", id="on this commit"
+        ),
+        pytest.param([make_run(1, "test_a"), make_run(2, "test_a")], "", id="never passed"),
+        pytest.param(
+            [make_run(1, "test_a"), make_run(2, runs=(SuiteRun("unit", 99, 0, newest_job=20),))],
+            "",
+            id="a test fewer ran",
+        ),
+    ],
+)
+def test_a_changed_test_that_has_failed_and_passed_here_is_named(
+    runs: list[PipelineTests], told: str
+) -> None:
+    own, *earlier = _of_request(make_run(90, "test_a"), *runs)
+    recalled = RecalledTests((make_day(*earlier),), own, 90, 5, NOW)
+    for added, is_told in (("def test_a() -> None:", bool(told)), ("def test_ab():", False)):
+        said = say(recalled.find_jobs([JOB], added)[JOB.job_id])
+        early = [each for each in said if "which this change adds or edits" in each]
+        assert bool(early) == is_told
+        assert all(told in each for each in early)

@@ -6,7 +6,10 @@ from concurrent.futures import Executor, Future
 from dataclasses import replace
 
 from worker.gitlab.read import wire
-from worker.verdict.facts import Facts
+from worker.gitlab.read.api import Listing
+from worker.gitlab.read.survey.fact_collection import Diff
+from worker.verdict.diffs import is_test
+from worker.verdict.facts import Facts, Unknown
 from worker.verdict.jobs import FailingJob
 from worker.verdict.recalled_tests import JobTests, Recall, RecalledTests, SurveyedJob
 
@@ -24,9 +27,10 @@ def begin_recall(recall: Recall | None, pool: Executor) -> Recalled:
 
 
 def find_job_tests(
-    jobs: Sequence[FailingJob], recalled: Recalled, deadline: float
+    jobs: Sequence[FailingJob], recalled: Recalled, deadline: float, diff: Diff
 ) -> Mapping[int, JobTests]:
-    """Find the tests that failed in the jobs, by the job's id; none if that takes too long."""
+    """Find the tests that failed in the jobs, by the job's id; none if that takes too long.
+    `diff` are the files that the merge request changes."""
     try:
         left = min(deadline - time.monotonic(), SECONDS)
         known = recalled.result(max(0.0, left)) if recalled else None
@@ -44,8 +48,17 @@ def find_job_tests(
             )
             for each in jobs
             if each.job_id
-        ]
+        ],
+        "" if isinstance(diff, Unknown) else _list_added_lines(diff),
     )
+
+
+def _list_added_lines(diff: Listing[wire.DiffFile]) -> str:
+    """Return the lines that are added to files of tests."""
+    lines = (
+        line for file in diff.items if is_test(file.new_path) for line in file.diff.split("\n")
+    )
+    return "\n".join(line[1:] for line in lines if line.startswith("+"))
 
 
 def add_job_tests(facts: Facts, tests: Mapping[int, JobTests]) -> Facts:

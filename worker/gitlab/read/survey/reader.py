@@ -120,7 +120,7 @@ def read_survey(
             draft.diff = diff.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             draft.diff = Unknown("the diff: it took too long")
-        tests = find_job_tests(draft.jobs, recalled, deadline)
+        tests = find_job_tests(draft.jobs, recalled, deadline, draft.diff)
     finally:
         # A hanging request is not waited for: it has its own time-out.
         pool.shutdown(wait=False, cancel_futures=True)

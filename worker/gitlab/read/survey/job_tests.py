@@ -1,10 +1,12 @@
 """The single tests that failed in the jobs of a survey: in GitLab's report, else in their logs."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 
+from worker.errors import UNFORESEEN
 from worker.gitlab.read import wire
 from worker.gitlab.read.api import Listing
 from worker.gitlab.read.survey.fact_collection import Diff
@@ -15,6 +17,8 @@ from worker.verdict.recalled_tests import JobTests, Recall, RecalledTests, Surve
 
 SECONDS = 5.0
 """Seconds for which what is known of single tests is waited for, once all else has been read."""
+
+_log = logging.getLogger(__name__)
 
 NO_TESTS: Mapping[int, JobTests] = {}
 
@@ -30,27 +34,27 @@ def find_job_tests(
     jobs: Sequence[FailingJob], recalled: Recalled, deadline: float, diff: Diff
 ) -> Mapping[int, JobTests]:
     """Find the tests that failed in the jobs, by the job's id; none if that takes too long.
-    `diff` are the files that the merge request changes."""
+    Raises nothing. `diff` are the files that the merge request changes."""
+    wanted = [
+        SurveyedJob(
+            each.job_id,
+            _name_suite(each),
+            each.error_text.split("\n"),
+            tuple(error for _, error in each.errors),
+        )
+        for each in jobs
+        if each.job_id
+    ]
     try:
         left = min(deadline - time.monotonic(), SECONDS)
         known = recalled.result(max(0.0, left)) if recalled else None
+        added = "" if isinstance(diff, Unknown) else _list_added_lines(diff)
+        return known.find_jobs(wanted, added) if known else NO_TESTS
     except TimeoutError:
         return NO_TESTS
-    if known is None:
+    except UNFORESEEN:
+        _log.exception("what is known of single tests was lost")
         return NO_TESTS
-    return known.find_jobs(
-        [
-            SurveyedJob(
-                each.job_id,
-                _name_suite(each),
-                each.error_text.split("\n"),
-                tuple(error for _, error in each.errors),
-            )
-            for each in jobs
-            if each.job_id
-        ],
-        "" if isinstance(diff, Unknown) else _list_added_lines(diff),
-    )
 
 
 def _list_added_lines(diff: Listing[wire.DiffFile]) -> str:

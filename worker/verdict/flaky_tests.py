@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from worker.ledger.history import Seen
 from worker.ledger.record import RanOn
-from worker.verdict.facts import BY_ITSELF, Change, Facts, JobRun, Target
+from worker.verdict.facts import BY_ITSELF, Change, Facts, JobRun, Target, Unknown
 from worker.verdict.recalled_tests import WINDOW, FailedHere, JobTests
 from worker.verdict.remarks import Remark, join_parts, name, pipeline, remark
 
@@ -71,8 +71,12 @@ def _find_flake_here(facts: Facts, tests: JobTests, each: FailedHere) -> Seen | 
 
 def _find_flake_there(facts: Facts, tests: JobTests, each: FailedHere) -> Seen | None:
     """Return when the test has failed as here and then passed, on a commit of the target branch."""
-    target = facts.target
-    if not isinstance(target, Target) or not is_apart(facts) or not _is_first_here(facts):
+    target, attempts, earlier = facts.target, facts.attempts, facts.earlier
+    if isinstance(attempts, Unknown) or isinstance(earlier, Unknown):
+        return None
+    if any(map(facts.find_same_errors, (*attempts, *earlier))):
+        return None
+    if not isinstance(target, Target) or not is_apart(facts):
         return None
     there = target.all_runs_at_newest_commit
     if target.may_hide_newer_runs or (there and facts.find_same_errors(there[0])):
@@ -94,14 +98,6 @@ def _find_flake_there(facts: Facts, tests: JobTests, each: FailedHere) -> Seen |
         ),
         None,
     )
-
-
-def _is_first_here(facts: Facts) -> bool:
-    """Whether the job is known not to have failed with one of these errors in this merge request
-    before."""
-    if not isinstance(facts.attempts, tuple) or not isinstance(facts.earlier, tuple):
-        return False
-    return not any(map(facts.find_same_errors, (*facts.attempts, *facts.earlier)))
 
 
 def is_apart(facts: Facts) -> bool:

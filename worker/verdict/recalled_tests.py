@@ -86,10 +86,13 @@ class JobTests:
         """Whether an error of the job's log, also in its normal form, is a failure of one of its
         tests: it names the test or repeats its message."""
         line = restore_digits(normalise_places(error))
-        return any(
-            find_tests([each.life.test], [line]) or (each.failure and _repeats(line, each.failure))
-            for each in self.failures
-        )
+        for each in self.failures:
+            told = each.failure.text.removeprefix("E ") if each.failure else ""
+            message = restore_digits(normalise_places(told))
+            repeats = len(message) >= _LEAST_TEXT and message in line
+            if repeats or find_tests([each.life.test], [line]):
+                return True
+        return False
 
     def describe(self) -> Iterator[tuple[str | LedgerName, ...]]:
         """Yield what is known of the tests, one sentence for each fact; first of those that have
@@ -129,11 +132,6 @@ def _fails_alike(failure: FailedTest | None, seen: Seen) -> bool:
         and (seen.job, seen.key) == (failure.job, failure.key)
         and normalise_exactly(seen.text) == normalise_exactly(failure.text)
     )
-
-
-def _repeats(line: str, failure: FailedTest) -> bool:
-    message = restore_digits(normalise_places(failure.text.removeprefix("E ")))
-    return len(message) >= _LEAST_TEXT and message in line
 
 
 # ------------------------------------------------------------------------------ what is recalled
@@ -243,7 +241,10 @@ def _describe_own(
     ]
     if not failed:
         return found
-    first, commits = min(failed, key=_get_id), {each.sha for each in failed if each.sha}
+    first, commits = (
+        min(failed, key=lambda each: each.pipeline_id),
+        {each.sha for each in failed if each.sha},
+    )
     had = first.find_suite(job)
     passed = [
         each
@@ -261,10 +262,6 @@ def _describe_own(
         own_runs=len(failed) + len(passed),
         own_failures=len(failed),
     )
-
-
-def _get_id(pipeline: PipelineTests) -> int:
-    return pipeline.pipeline_id
 
 
 Recall = Callable[[], RecalledTests | None]

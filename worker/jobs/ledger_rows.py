@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from worker.jobs.incident_rows import format_span
 from worker.ledger.history import Life, Order, find_named, get_rank, rank_tests
+from worker.ledger.names import find_file
 from worker.ledger.record import DayRecord
 from worker.safety.untrusted import one_line
 from worker.sessions.ledger import LedgerStore
@@ -16,7 +17,7 @@ from worker.verdict.aftermath import Share
 
 DAY = 86_400.0
 
-MOST_PROJECTS = 20
+MOST_PROJECTS = 10
 """The most projects whose tests are looked at together: those that ran the last."""
 
 MOST_TESTS = 20
@@ -32,13 +33,18 @@ class LedgerRow:
     project_id: int
     project: str
     life: Life
-    owners: tuple[str, ...] = ()
+    owners: str = ""
     """Who owns its file by CODEOWNERS, as far as both are known."""
 
     @property
     def name(self) -> str:
         """Its class or file and its name, as one line."""
         return one_line(f"{self.life.test.place} {self.life.test.name}", LONGEST_NAME)
+
+    @property
+    def call(self) -> str:
+        """By what `find_rows` finds it, and as few others as can be."""
+        return f"{self.life.test.place} {self.life.test.name}".strip()
 
     @property
     def rate(self) -> Share:
@@ -109,9 +115,10 @@ def _read_projects(
 
 
 def _make_rows(records: Sequence[DayRecord], lives: Iterable[Life]) -> Iterator[LedgerRow]:
-    newest = records[-1]
+    newest, owners = records[-1], dict(pair for each in records for pair in each.owners)
     for life in lives:
-        yield LedgerRow(newest.project_id, newest.project, life)
+        path = find_file(life.test, life.failures[-1].file)
+        yield LedgerRow(newest.project_id, newest.project, life, owners.get(path, ""))
 
 
 def _sort_by(order: Order) -> Callable[[LedgerRow], tuple[object, ...]]:
@@ -129,12 +136,13 @@ def describe_flaky(rows: Sequence[LedgerRow], write: Callable[[str], str] = str)
             f"{write(row.project)}, {write(row.name)}",
             f"{len(life.failures)} of {life.runs} runs failed ({row.rate})",
             f"{len(life.flakes)} proven to be a flake",
-            f"{_count(len(life.requests), 'merge request')} hit" if life.requests else "",
+            f"{count(len(life.requests), 'merge request')} hit" if life.requests else "",
             f"{row.lost_time} lost" if row.lost_time else "",
-            f"owned by {write(', '.join(row.owners))}" if row.owners else "",
+            f"owned by {write(row.owners)}" if row.owners else "",
         ]
         yield ", ".join(filter(None, parts))
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """Write a number of things."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -71,7 +71,7 @@ class LedgerStore:
         def find_path(number: int) -> tuple[int, str] | None:
             read = (self.read_day(number, day) for day in days[number][:_MOST_DAMAGED])
             found = next(filter(None, read), None)
-            return found and (number, found.project)
+            return (number, found.project) if found else None
 
         with ThreadPoolExecutor(_READERS, "ledger") as readers:
             return dict(filter(None, readers.map(find_path, days)))

@@ -28,7 +28,8 @@ def read_json(root: Path, *words: str) -> Any:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
-    keep(FolderStore(tmp_path), make_story(time.time()))
+    owners = (("tests/test_ferry.py", "mara, crew/pier"),)
+    keep(FolderStore(tmp_path), make_story(time.time()), owners=owners)
     return tmp_path
 
 
@@ -51,7 +52,7 @@ def test_a_line_says_how_often_since_when_and_what_it_costs(kept: Path) -> None:
     assert cells[:5] == [
         *("tests.test_ferry.TestSeats test_late", "unit", "3 of 13", "23% (8-50)", "2"),
     ]
-    assert cells[-4:] == ["-", "2", "8 min", "aviary/tern"]
+    assert cells[-4:] == ["mara, crew/pier", "2", "8 min", "aviary/tern"]
     assert [line for line in lines if line.endswith(":")] == [
         *("flakiest:", "newest:", "slowest to be mended:"),
     ]
@@ -77,7 +78,7 @@ def test_json_has_these_fields(kept: Path) -> None:
         "troubled_seconds": round(7.3 * DAY),
         "seconds_lost": 480,
         "merge_requests": [12, 15],
-        "owners": [],
+        "owners": ["mara", "crew/pier"],
         "together": [],
         "former": [],
     }
@@ -139,9 +140,9 @@ def test_only_so_many_projects_are_read_and_it_is_said(tmp_path: Path) -> None:
     for number in range(1, 24):
         one = [make_pipeline(number, now - number * DAY, make_failed("test_a"))]
         keep(FolderStore(tmp_path), one, number, f"group/p{number}")
-    assert "3 more projects: name one" in run(tmp_path).stderr
+    assert "13 more projects: name one" in run(tmp_path).stderr
     told = read_json(tmp_path)
-    assert (told["projects"], told["projects_left_out"]) == (20, 3)
+    assert (told["projects"], told["projects_left_out"]) == (10, 13)
     assert told["newest"][0]["project"] == "group/p1"
 
 

@@ -1,6 +1,6 @@
 """`sandpiper tests`: which single tests fail without a cause, since when, and what that costs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -73,13 +73,19 @@ def command(config: str | None, project: str, name: str, days: int, as_json: boo
         if not rows:
             raise SandpiperError(f"no test that is called {name!r} has failed in {days} days")
         if as_json:
-            print_json({"days": days, "tests": [_make_json(row) | _list_seen(row) for row in rows]})
+            print_json({"days": days, "tests": [make_json(row) | _list_seen(row) for row in rows]})
         else:
-            click.echo("\n".join(_describe_lives(rows)).rstrip())
+            for row in rows[:_MOST_LIVES]:
+                click.echo("\n".join([*_describe_life(row), ""]))
+            for row in rows[_MOST_LIVES:]:
+                place = f"also: {row.name} in {row.life.test.suite} of {row.project}"
+                click.echo(one_line(place, LONGEST_LINE))
         return
     ranking = rank_projects(store, project, now, days)
     if as_json:
-        print_json(_make_ranking_json(ranking, days))
+        tests = {order.value: [*map(make_json, rows)] for order, rows in ranking.tests.items()}
+        counted = {"projects": ranking.projects, "projects_left_out": ranking.left_out}
+        print_json({"days": days} | counted | tests)
     else:
         _print_ranking(ranking, days)
 
@@ -115,15 +121,6 @@ def _list_cells(row: LedgerRow) -> tuple[str, ...]:
         row.lost_time or "-",
         row.project,
     )
-
-
-def _describe_lives(rows: Sequence[LedgerRow]) -> Iterator[str]:
-    for row in rows[:_MOST_LIVES]:
-        yield from _describe_life(row)
-        yield ""
-    for row in rows[_MOST_LIVES:]:
-        place = f"{row.name} in {row.life.test.suite} of {row.project}"
-        yield f"also: {one_line(place, LONGEST_LINE)}"
 
 
 def _describe_life(row: LedgerRow) -> Iterator[str]:
@@ -171,13 +168,8 @@ def _write_time(at: float) -> str:
 # ----------------------------------------------------------------------------------------- as JSON
 
 
-def _make_ranking_json(ranking: Ranking, days: int) -> dict[str, Any]:
-    tests = {order.value: [*map(_make_json, rows)] for order, rows in ranking.tests.items()}
-    counted = {"projects": ranking.projects, "projects_left_out": ranking.left_out}
-    return {"days": days} | counted | tests
-
-
-def _make_json(row: LedgerRow) -> dict[str, Any]:
+def make_json(row: LedgerRow) -> dict[str, Any]:
+    """Return a test as JSON values."""
     life, (low, high) = row.life, row.rate.interval
     return {
         "test": life.test.name,
@@ -204,17 +196,17 @@ def _make_json(row: LedgerRow) -> dict[str, Any]:
 
 
 def _list_seen(row: LedgerRow) -> dict[str, Any]:
-    return {"seen": [_make_seen_json(each) for each in row.life.failures]}
-
-
-def _make_seen_json(seen: Seen) -> dict[str, Any]:
-    return {
-        "at": format_time(seen.made_at),
-        "pipeline": seen.pipeline_id,
-        "sha": seen.sha,
-        "branch": seen.ref,
-        "mr": seen.mr_iid or None,
-        "job": seen.job,
-        "text": seen.text,
-        "passed_in": seen.passed_in or None,
-    }
+    seen = [
+        {
+            "at": format_time(each.made_at),
+            "pipeline": each.pipeline_id,
+            "sha": each.sha,
+            "branch": each.ref,
+            "mr": each.mr_iid or None,
+            "job": each.job,
+            "text": each.text,
+            "passed_in": each.passed_in or None,
+        }
+        for each in row.life.failures
+    ]
+    return {"seen": seen}

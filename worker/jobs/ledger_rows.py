@@ -83,7 +83,11 @@ def rank_projects(
     for records in _read_projects(store, chosen[:MOST_PROJECTS], since):
         for order, lives in rank_tests(records, since, most).items():
             found[order] += _make_rows(records, lives)
-    tests = {order: tuple(sorted(found[order], key=_sort_by(order))[:most]) for order in Order}
+    tests = dict[Order, tuple[LedgerRow, ...]]()
+    for order, rows in found.items():
+        ranked = [(get_rank(row.life, order), row.project, row.life.test, row) for row in rows]
+        first = sorted(ranked, key=lambda each: each[:3])[:most]
+        tests[order] = tuple(row for *_, row in first)
     return Ranking(tests, min(len(chosen), MOST_PROJECTS), max(len(chosen) - MOST_PROJECTS, 0))
 
 
@@ -119,10 +123,6 @@ def _make_rows(records: Sequence[DayRecord], lives: Iterable[Life]) -> Iterator[
     for life in lives:
         path = find_file(life.test, life.failures[-1].file)
         yield LedgerRow(newest.project_id, newest.project, life, owners.get(path, ""))
-
-
-def _sort_by(order: Order) -> Callable[[LedgerRow], tuple[object, ...]]:
-    return lambda row: (get_rank(row.life, order) or (), row.project, row.life.test)
 
 
 # ------------------------------------------------------------------------------- for the report

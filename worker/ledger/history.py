@@ -3,7 +3,7 @@ proven to be a flake. Pure."""
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -121,23 +121,14 @@ class Order(StrEnum):
     """Those that are the longest to be mended: from the first failure to the last one."""
 
 
-_Rank = tuple[float, ...]
-
-_RANKS: dict[Order, Callable[[Life], _Rank | None]] = {
-    Order.FLAKIEST: lambda life: _rank_flaky(life) if life.flakes else None,
-    Order.NEWEST: lambda life: (-life.first_failure_at,) if life.troubles else None,
-    Order.SLOWEST: lambda life: (-life.troubled_seconds,) if life.troubled_seconds else None,
-}
-
-
-def _rank_flaky(life: Life) -> _Rank:
-    commits = len({each.sha for each in life.flakes})
-    return -commits, -len(life.flakes) / max(life.runs, 1), -life.failures[-1].made_at
-
-
-def get_rank(life: Life, order: Order) -> _Rank | None:
-    """Return the rank of a test, the first one being the least; None: it is not ranked."""
-    return _RANKS[order](life)
+def get_rank(life: Life, order: Order) -> tuple[float, ...]:
+    """Return the rank of a test, the first one being the least; (): it is not ranked."""
+    if order is Order.NEWEST:
+        return (-life.first_failure_at,) if life.troubles else ()
+    if order is Order.SLOWEST:
+        return (-life.troubled_seconds,) if life.troubled_seconds else ()
+    commits, flakes = len({each.sha for each in life.flakes}), len(life.flakes)
+    return (-commits, -flakes / max(life.runs, 1), -life.failures[-1].made_at) if flakes else ()
 
 
 def rank_tests(
@@ -148,18 +139,15 @@ def rank_tests(
     only together the first one stands for all."""
     history = _History(days, since)
     lives = [history.tell(test) for test in history.failures]
-    return {order: _list_first(history, lives, order, most) for order in Order}
-
-
-def _list_first(
-    history: "_History", lives: Iterable[Life], order: Order, most: int
-) -> tuple[Life, ...]:
-    ranked = [(rank, life.test, life) for life in lives if (rank := get_rank(life, order))]
-    found: dict[NamedTest, Life] = {}
-    for _, test, life in sorted(ranked, key=lambda each: each[:2]):
-        if len(found) < most and found.keys().isdisjoint(life.together):
-            found[test] = replace(life, former=history.find_former(test))
-    return tuple(found.values())
+    ranking = dict[Order, tuple[Life, ...]]()
+    for order in Order:
+        ranked = [(rank, life.test, life) for life in lives if (rank := get_rank(life, order))]
+        found: dict[NamedTest, Life] = {}
+        for _, test, life in sorted(ranked, key=lambda each: each[:2]):
+            if len(found) < most and found.keys().isdisjoint(life.together):
+                found[test] = replace(life, former=history.find_former(test))
+        ranking[order] = tuple(found.values())
+    return ranking
 
 
 def find_named(days: Iterable[DayRecord], name: str, since: float) -> tuple[Life, ...]:

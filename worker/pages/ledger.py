@@ -51,10 +51,10 @@ def parse_query(read: Callable[[str], str]) -> Query | None:
 
 @dataclass(frozen=True, slots=True)
 class DayCell:
-    """A day on which a test failed: its place in the strip, which is as wide as there are days, and
-    how high its bars are, of ten; with what is told of it."""
+    """A day on which a test failed: its place in the strip, which is as wide as there are days, how
+    high its bars are, of ten, and what is told of it."""
 
-    at: int
+    place: int
     flakes: float
     others: float
     title: str
@@ -69,7 +69,7 @@ class Line:
     bar: Bar | None
     failures: list[Seen]
     """The newest first."""
-    lasted: str
+    span: str
     """For how long it has failed on and off."""
 
     @property

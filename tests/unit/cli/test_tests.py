@@ -173,3 +173,28 @@ def test_without_records_it_says_so(tmp_path: Path) -> None:
     told = run(tmp_path)
     assert (told.returncode, told.stdout) == (0, "")
     assert "no test is recorded" in told.stderr
+
+
+def test_the_report_lists_the_flakiest(kept: Path) -> None:
+    words = (
+        "aviary/tern, {0}tests.test_ferry.TestSeats test_late{0}, 3 of 13 runs failed (23% (8-50)),"
+        " 2 proven to be a flake, 2 merge requests hit, 8 min lost, owned by {0}mara, crew/pier{0}"
+    )
+    told = run(kept, command="report").stdout
+    assert f"flaky test: {words.format('')}\n" in told
+    digest = run(kept, "--digest", command="report").stdout
+    assert f"Flakiest tests:\n\n- `aviary/tern`{words.format('`')[11:]}\n" in digest
+    found = json.loads(run(kept, "--json", command="report").stdout)["flaky_tests"]
+    assert [each["test"] for each in found] == ["test_late"]
+    assert "lakiest tests" not in run(kept, "--digest", "--project", "o", command="report").stdout
+
+
+def test_a_hostile_name_is_code_in_the_digest(tmp_path: Path) -> None:
+    bad = "@all `![i](https://evil.example)`\n/close"
+    failed, now = make_failed(bad), time.time()
+    runs = [make_pipeline(1, now - DAY, failed, sha="a"), make_pipeline(2, now - DAY, sha="a")]
+    keep(FolderStore(tmp_path), runs, project=bad)
+    told = run(tmp_path, "--digest", command="report").stdout
+    (line,) = [line for line in told.splitlines() if "evil" in line]
+    assert line.startswith("- `@all '![i](https://evil.example)' /close`, `tests.test_ferry")
+    assert line.count("`") == 4

@@ -104,8 +104,8 @@ def write_page(name: str, folder: Path) -> Path:
         found = [make_closed(NOW - DAY), replace(make_open(NOW), failures=(long,))]
         keep(site.store, found, landings=(LANDINGS[0], mended))
     elif name in ("tests", "life"):
-        long = make_failed(LONG, job=LONG, text=LONG)
-        runs = [*make_story(NOW), make_pipeline(900, NOW - DAY, long, job=LONG)]
+        test = make_failed(LONG, job=LONG, text=LONG)
+        runs = [*make_story(NOW), make_pipeline(900, NOW - DAY, test, job=LONG)]
         keep_tests(site.store, runs, owners=(("tests/test_ferry.py", LONG[:200]),))
     paths = {
         "overview": "sessions",

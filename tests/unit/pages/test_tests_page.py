@@ -71,8 +71,9 @@ def test_a_row_has_all_that_an_operator_asks(kept: Site) -> None:
     for words in (
         f"{LATE} aviary/tern · unit",
         "2 flakes, on and off for 7 d 7 h",
-        "23.1 % 3 of 13 runs",
-        "2027-01-05 last 2027-01-14, 1 run since mara, crew/pier 2 merge requests hit 8 min",
+        "23% (8–50) 3 of 13 runs",
+        "since 2027-01-05 last 2027-01-14, 1 run since mara, crew/pier",
+        "mara, crew/pier 2 merge requests hit 8 min lost",
     ):
         assert words in text, words
     assert "test_new" not in text
@@ -134,7 +135,7 @@ def test_a_strip_has_a_place_for_each_day_of_the_period(site: Site) -> None:
     twice = replace(runs[1], pipeline_id=7, sha="7" * 40)
     keep(site.store, [*runs, twice])
     (line,) = build_page(LedgerStore(site.store.records), NOW, Query(test="test_a", days=7)).lines
-    assert [(cell.at, cell.flakes, cell.others) for cell in line.strip] == [
+    assert [(cell.place, cell.flakes, cell.others) for cell in line.strip] == [
         *((1, 0.0, 5.0), (5, 0.0, 10.0), (6, 0.0, 5.0)),
     ]
 

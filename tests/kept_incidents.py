@@ -51,7 +51,7 @@ def make_open(at: float) -> Incident:
         cause="The clock counts to 25.",
         to_do="Wait for !130.",
         verdict="change",
-        hit=(40, 41),
+        told_requests=(40, 41),
         short=(40,),
         seconds=120.0,
     )
@@ -68,7 +68,7 @@ def make_closed(at: float, by: str = LANDINGS[1].sha, number: int = 90) -> Incid
         suspect="",
     )
     state = IncidentState.WITHDRAWN if by == NOBODY else IncidentState.CLOSED
-    return Incident(f"main-{number}", state, (failure,), at, at + 2 * HOUR, hit=(30,))
+    return Incident(f"main-{number}", state, (failure,), at, at + 2 * HOUR, told_requests=(30,))
 
 
 def keep(

@@ -207,17 +207,19 @@ def fill_branches(store: FolderStore, now: float) -> None:
     )
     error = "E       AssertionError: assert [] == ['23:50']"
     red = make_failure(now - 2500, text=error, jobs=("unit-tests",), since_pipeline=94961)
-    open_now = replace(make_open(now - 2500), failures=(red,), hit=(131, *range(140, 152)))
-    open_now = replace(open_now, short=open_now.hit[:-1], cause="", to_do="")
+    open_now = replace(
+        make_open(now - 2500), failures=(red,), told_requests=(131, *range(140, 152))
+    )
+    open_now = replace(open_now, short=open_now.told_requests[:-1], cause="", to_do="")
     image = "ERROR: pull access denied for registry.example.com/base:12.9"
     drift = make_failure(
         *(now - 3 * DAY, "image"), text=image, jobs=("build", "lint"), suspect="",
         since_pipeline=94811, until_pipeline=94820,
         until_at=now - 3 * DAY + 5000, ended_by=NOBODY, landings=(),
     )  # fmt: skip
-    over = replace(make_closed(now - 3 * DAY), failures=(drift,), hit=(118, 119, 121))
-    over = replace(over, short=over.hit, seconds=140.0)
-    mended = replace(make_closed(now - 9 * DAY, number=94402), hit=(97, 98))
+    over = replace(make_closed(now - 3 * DAY), failures=(drift,), told_requests=(118, 119, 121))
+    over = replace(over, short=over.told_requests, seconds=140.0)
+    mended = replace(make_closed(now - 9 * DAY, number=94402), told_requests=(97, 98))
     keep_branch(store, [mended, open_now], project="northsound/ferrytimes", landings=landings)
     keep_branch(store, [over], project_id=8, project="platform/build-images", branch="release/12")
 

@@ -1,7 +1,8 @@
 """The whole product in a story of a red branch: webhooks in, notes and incidents out.
 
-`python -m tests.product_stories FILE… [--orders N] [--only ID]` plays the stories of files in the
-format of `tests.simulators.branches` and marks what came of them.
+`python -m tests.product_stories FILE… [--orders N] [--only ID] [--late]` plays the stories of files
+in the format of `tests.simulators.branches` and marks what came of them; `--late`: everything is
+delivered at the end, where less is right as well.
 """
 
 import random
@@ -21,19 +22,22 @@ from tests.jobs import MemoryDriver, run_trigger
 from tests.parts import change_parts
 from tests.simulators.branches import StoryPlayer, read_time
 from tests.simulators.gitlab import GitLabSim
-from tests.story_marks import StoryMarks
+from tests.story_marks import StoryMarks, list_numbers
 from worker import wiring
 from worker.conversation.model import Reply, Request
 from worker.conversation.triggers import Trigger
 from worker.errors import Busy, DebounceNotOver
 from worker.incidents.record import BranchRecord, Incident
 from worker.incidents.sightings import is_silent
+from worker.jobs.missed_branches import begin_missed_branches
+from worker.jobs.repair import begin_missed_pipelines
 from worker.settings.loading import load
-from worker.turns.parts import Deps
+from worker.turns.parts import Attempt, Deps
 from worker.webhook.events import get_kind, parse_event
 from worker.webhook.routing import Ignored, route_event
 
 Fields = Mapping[str, Any]
+_LOST, _MOST_SWEPT = 0.4, 1000
 _ANSWER = (
     "## Verdict\nunclear\n\n## Failed\n{job}\n\n## Cause\nThe log does not say more.\n\n"
     "## Evidence\n\n## What to do\nLook at the log.\n"
@@ -112,13 +116,27 @@ class ProductStory:
     def deliver(self, triggers: Sequence[Trigger]) -> None:
         """Deal with triggers one after the other, each again until it is not kept waiting."""
         for trigger in triggers:
-            for _ in range(5):
-                try:
-                    run_trigger(trigger, self.deps)
-                    break
-                except (Busy, DebounceNotOver):
-                    continue
+            self._deliver_one(trigger)
         assert self.sim.unexpected_requests == [], self.sim.unexpected_requests[:3]
+
+    def _deliver_one(self, trigger: Trigger) -> None:
+        for _ in range(5):
+            begun: list[Trigger] = []
+            try:
+                run_trigger(trigger, self.deps, Attempt(begin=begun.append))
+                break
+            except (Busy, DebounceNotOver):
+                continue
+            finally:
+                self.deliver(begun)
+
+    def sweep(self) -> None:
+        """Begin what was not delivered, as `sandpiper sweep` does."""
+        begin = self._deliver_one
+        for _ in begin_missed_branches(self.deps, 0.0, _MOST_SWEPT, begin):
+            pass
+        for _ in begin_missed_pipelines(self.deps, 0.0, _MOST_SWEPT, begin):
+            pass
 
     def look(self) -> Seen:
         """See what people see now."""
@@ -178,8 +196,9 @@ def main(arguments: Sequence[str]) -> int:
         for story in yaml.safe_load(path.read_text("utf-8"))["stories"]:
             if only and story["id"] not in only.split(","):
                 continue
+            is_late = "--late" in arguments
             for order in range(orders):
-                for line in play_story(story, order):
+                for line in play_story(_join_points(story) if is_late else story, order):
                     counts[line.split(" ", 2)[1]] += 1
                     if " right" not in line:
                         print(line)
@@ -187,9 +206,24 @@ def main(arguments: Sequence[str]) -> int:
     return int(counts["wrong"] > 0)
 
 
+def _join_points(story: Fields) -> Fields:
+    """Return the story with its last point alone, of which all is expected that holds by then; not
+    what is paid, or run again, which is chosen among those that are known."""
+    incidents: dict[str, dict[str, Any]] = {}
+    notes: dict[int, Fields] = {}
+    for point in story["expect"]:
+        for label, fields in (point.get("incidents") or {}).items():
+            incidents.setdefault(label, {}).update(fields)
+        for who, fields in (point.get("notes") or {}).items():
+            notes |= dict.fromkeys(list_numbers(who), fields)
+    at = story["expect"][-1]["at"]
+    return {**story, "expect": [{"at": at, "incidents": incidents, "notes": notes}]}
+
+
 def play_story(story: Fields, order: int = 0) -> list[str]:
-    """Play a story; return a line for each mark. Order 0 delivers each event as it happens, others
-    shuffle those between two points, double some and lose some that the sweep then finds."""
+    """Play a story; return a line for each mark. Order 0 delivers each event as it happens; others
+    shuffle those between two points and double some, and the even ones lose some, after which the
+    sweep runs."""
     chance = random.Random(order)
     with GitLabSim() as sim, TemporaryDirectory() as folder:
         product = ProductStory(story, sim, Path(folder))
@@ -198,6 +232,7 @@ def play_story(story: Fields, order: int = 0) -> list[str]:
         begun = float("-inf")
         for point in story["expect"]:
             end = read_time(point["at"])
+            is_lossy = order > 0 and order % 2 == 0
             if order == 0:
                 for at in [each for each in times if begun < each <= end]:
                     product.deliver(product.play(f"{int(at)}s"))
@@ -207,7 +242,10 @@ def play_story(story: Fields, order: int = 0) -> list[str]:
                 triggers = product.play(f"{int(end)}s")
                 some = chance.sample(triggers, len(triggers))
                 some += chance.sample(triggers, len(triggers) // 3)
-                product.deliver(some)
+                lost = {each for each in triggers if is_lossy and chance.random() < _LOST}
+                product.deliver([each for each in some if each not in lost])
+            if is_lossy or any(map(_is_untold, _list_between(story, begun, end))):
+                product.sweep()
             seen = product.look()
             marks.look(point, seen)
             if "--notes" in sys.argv:
@@ -216,6 +254,16 @@ def play_story(story: Fields, order: int = 0) -> list[str]:
                     print(f"-- !{iid}\n{body}")
             begun = end
         return marks.lines
+
+
+def _list_between(story: Fields, begun: float, end: float) -> list[Fields]:
+    return [each for each in story["events"] if begun < read_time(each["at"]) <= end]
+
+
+def _is_untold(event: Fields) -> bool:
+    """Whether GitLab tells nobody: that a branch or a project is gone, or a merge request closed,
+    is found by the sweep."""
+    return not {"delete_branch", "archive", "close"}.isdisjoint(event)
 
 
 if __name__ == "__main__":

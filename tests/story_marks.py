@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.incidents.record import GONE, NOBODY, BranchFailure, IncidentState
+from worker.incidents.record import GONE, NOBODY, BranchFailure, Incident, IncidentState
 
 Fields = Mapping[str, Any]
 RIGHT, MISSING, WRONG = "right", "missing", "wrong"
@@ -131,19 +131,23 @@ class StoryMarks:
         told = [each for each in seen.incidents if each[2].state in _TOLD]
         free = list(told)
         same = [set(group) for group in self.story.get("same") or []]
+        fitting = {
+            label: [each for each in told if _fits(each, fields)]
+            for label, fields in self.labels.items()
+        }
+        named = {
+            label: [each for each in fitting[label] if _begins_so(each[2], fields)]
+            for label, fields in self.labels.items()
+        }
         for label, fields in self.labels.items():
             states, keys = set(many(fields["state"])), list(fields["keys"])
-            place = fields.get("project", "one"), fields.get("branch", "main")
-            fits = [
-                each for each in told
-                if each[:2] == place and {f.key for f in each[2].failures} & set(keys)
+            # What another label names is not taken for this one.
+            others = [
+                each for other, found in named.items() for each in found
+                if other != label and not any({label, other} <= group for group in same)
             ]  # fmt: skip
-            named = [
-                e
-                for e in fits
-                if any(f.since_pipeline in many(fields["since"]) for f in e[2].failures)
-            ]
-            found = next(iter(named or fits[::-1]), None)
+            rest = [each for each in fitting[label][::-1] if each not in others]
+            found = next(iter(named[label] or rest), None)
             if found is None:
                 fine = states & {"none", "may"}
                 self.mark(RIGHT if fine else MISSING, f"{where} {label}: no incident")
@@ -214,10 +218,9 @@ class StoryMarks:
         if kind == "full":
             return
         if "pipeline" in fields and text.mended[:5] not in ("green", "gone"):
-            named = set(many(fields["pipeline"]))
-            mark = (
-                RIGHT if text.pipelines == named else MISSING if text.pipelines < named else WRONG
-            )
+            named, over = set(many(fields["pipeline"])), self._list_over(fields)
+            is_whole = named - over <= text.pipelines <= named
+            mark = RIGHT if is_whole else MISSING if text.pipelines < named else WRONG
             self.mark(mark, f"{where} pipelines {set(text.pipelines)}, not {named}")
         if "others" in fields:
             low, _, high = str(fields["others"]).partition("..")
@@ -228,6 +231,12 @@ class StoryMarks:
             said = {str(each) for each in many(fields["mended"])}
             mark = RIGHT if text.mended in said else MISSING if text.mended == "none" else WRONG
             self.mark(mark, f"{where} mended {text.mended}, not {said}")
+
+    def _list_over(self, fields: Fields) -> set[int]:
+        """List the pipelines of a note's incidents that have come again: their newest is named."""
+        labels = [self.labels[each] for each in many(fields.get("of")) if each in self.labels]
+        older = {each["again"] for each in labels if "again" in each}
+        return {pipe for each in older for pipe in many(self.labels[each]["since"])}
 
     def _look_at_train(self, text: NoteText, fields: Fields, where: str) -> None:
         wanted = str(fields.get("train", "")) if fields.get("train") != "branch" else ""
@@ -301,6 +310,15 @@ class StoryMarks:
                 for each in failures
             )
         raise ValueError(row)
+
+
+def _fits(seen: tuple[str, str, Incident], fields: Fields) -> bool:
+    place = fields.get("project", "one"), fields.get("branch", "main")
+    return seen[:2] == place and any(each.key in fields["keys"] for each in seen[2].failures)
+
+
+def _begins_so(incident: Incident, fields: Fields) -> bool:
+    return any(each.since_pipeline in many(fields["since"]) for each in incident.failures)
 
 
 def _is_red(failure: BranchFailure) -> bool:

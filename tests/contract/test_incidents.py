@@ -19,7 +19,13 @@ from worker.incidents.record import (
     PipelineKind,
     RequestRecord,
 )
-from worker.incidents.record_json import MAX_BRANCH, MAX_REQUEST, RecordError
+from worker.incidents.record_json import (
+    MAX_BRANCH,
+    MAX_REQUEST,
+    RecordError,
+    dump_branch,
+    load_branch,
+)
 from worker.sessions.incidents import IncidentStore
 
 NAME, REQUEST = "incidents/7/branch-main.json", "incidents/7/branch-main/42.json"
@@ -144,11 +150,18 @@ def test_two_workers_open_one_incident(place: Place) -> None:
 
 def test_whom_an_incident_has_hit_stays_known(place: Place) -> None:
     store, short = open_incidents(place), replace(HIT, mr_iid=43, is_short=True)
-    store.change_branch(7, "main", lambda old: FULL.add_hits((HIT, short)))
+    store.change_branch(7, "main", lambda old: FULL.add_told((HIT, short)))
     later = replace(HIT, told_incidents=()), replace(short, told_incidents=("main-99",))
-    stands = store.change_branch(7, "main", lambda old: old and old.add_hits(later))
+    stands = store.change_branch(7, "main", lambda old: old and old.add_told(later))
     assert stands is not None
-    assert [(each.hit, each.short) for each in stands.incidents] == [((42, 43), (43,))]
+    assert [(each.told_requests, each.short) for each in stands.incidents] == [((42, 43), (43,))]
+
+
+def test_whom_it_has_told_is_read_as_it_was_stored_at_first() -> None:
+    told = FULL.put(replace(FULL.incidents[0], told_requests=(42, 43), hits=(43,)))
+    stored = dump_branch(told).replace(b'"told_requests"', b'"hit"')
+    assert b'"hit": [42, 43]' in stored
+    assert load_branch(stored) == told
 
 
 def test_a_dry_run_reads_and_stores_nothing(place: Place) -> None:

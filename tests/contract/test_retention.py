@@ -301,7 +301,9 @@ def test_an_incident_that_its_pipelines_would_show_again_loses_what_we_said_of_i
     kept: Kept,
 ) -> None:
     incidents, now = IncidentStore(kept.store.records), kept.at.clock.time
-    old = replace(make_over_incident(now - 91 * DAY), cause="SECRET", session_id="ab", hit=(3,))
+    old = replace(
+        make_over_incident(now - 91 * DAY), cause="SECRET", session_id="ab", told_requests=(3,)
+    )
     gone = replace(
         old, incident_id="main-0", failures=(replace(old.failures[0], since_pipeline=0),)
     )
@@ -315,7 +317,7 @@ def test_an_incident_that_its_pipelines_would_show_again_loses_what_we_said_of_i
     assert kept.expire() == [f"3 incidents of 'main' in project {kept.project}: removed"]
     record = incidents.read_branch(kept.project, "main")
     assert record is not None
-    assert record.incidents == (replace(old, cause="", session_id="", hit=()),)
+    assert record.incidents == (replace(old, cause="", session_id="", told_requests=()),)
     assert record.pipelines == made.pipelines
     assert kept.expire() == []
 

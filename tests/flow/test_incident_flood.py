@@ -35,7 +35,7 @@ def test_a_flood_is_one_story_and_every_note_costs_the_same(sim: GitLabSim, tmp_
     assert sum(cost.green.asked.values()) <= 3 * REQUESTS + 15, cost.green.asked
     (record,) = flood.product.deps.storage.incidents.list_branches()
     (incident,) = record.incidents
-    assert incident.hit == incident.short == tuple(hit)
+    assert incident.told_requests == incident.short == tuple(hit)
     assert sim.retried == []
 
 

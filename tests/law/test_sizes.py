@@ -12,9 +12,9 @@ FILE = {"worker": 400, "sandbox": 400, "tests": 500}
 FUNCTION = 60
 
 MOST: dict[str, float] = {
-    "files": 420,
-    "lines": 90_150,
-    "public functions and classes": 1_975,
+    "files": 427,
+    "lines": 91_600,
+    "public functions and classes": 2_015,
     "Protocols": 21,
     "private helpers used once in 1,000 lines": 12.6,
     "modules with one importer": 102,

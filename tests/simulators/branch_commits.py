@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 
-from tests.simulators.gitlab.trains import merge_files, merge_trees
+from tests.simulators.gitlab.trains import make_forward, merge_files, merge_trees
 from worker.lab.gitlab.history import find_tree
 from worker.lab.gitlab.state import Commit, DiffFile, MergeRequest, Project, User
 from worker.lab.gitlab.world import World
@@ -204,11 +204,17 @@ def land_push(owner: Project, branch: str, change: Change) -> str:
     return owner.refs[branch]
 
 
-def land_request(mr: MergeRequest, change: Change, *, squash: bool = False) -> str:
-    """Merge a merge request to its target: as a merge commit, or as a single one that is squashed;
-    returns it."""
+def land_request(
+    mr: MergeRequest, change: Change, *, squash: bool = False, forward: bool = False
+) -> str:
+    """Merge a merge request to its target: as a merge commit, as a single one that is squashed, or
+    by moving the branch forward to what its train has made; returns it."""
     owner, target = mr.project, mr.target_branch
     tip = owner.refs.get(target) or owner.refs[owner.default_branch]
+    if forward and not squash:
+        mr.merged_commit_sha = owner.refs[target] = make_forward(mr, tip, change.at)
+        mr.state, mr.merged_at, mr.updated_at = "merged", change.at, change.at
+        return mr.merged_commit_sha
     tree = {**merge_files(mr, owner.commits[tip]), **(change.texts or {})}
     if squash:
         commit = add_commit(owner, tree, (tip,), change, mr.title)
@@ -221,3 +227,10 @@ def land_request(mr: MergeRequest, change: Change, *, squash: bool = False) -> s
     owner.refs[target] = commit.sha
     mr.state, mr.merged_at, mr.updated_at = "merged", change.at, change.at
     return commit.sha
+
+
+def land_car(mr: MergeRequest, sha: str, at: str) -> str:
+    """Merge a merge request by moving its target to the commit that its merge train has run on."""
+    mr.merge_commit_sha = mr.project.refs[mr.target_branch] = sha
+    mr.state, mr.merged_at, mr.updated_at = "merged", at, at
+    return sha

@@ -2,13 +2,15 @@
 
 A story is a mapping with `errors` and `events`, in the order of time:
 
-- `land: B` (of `branch`, `mr`, `by`, `files`, `squash`, `reverts`, `picks`), `open: 21` (`base`,
-  `to`, `by`, `files`, `reverts`, `stacked_on`, `fork`, `source_branch`), `rebase: 21` (`onto`),
-  `update: 21`, `close: 21`, `delete_branch`, `archive`;
+- `land: B` (of `branch`, `mr`, `by`, `files` or how many, `squash`, `reverts`, `picks`; `train`:
+  the branch becomes the commit that the train has run on), `open: 21` (`base`, `to`, `by`, `files`,
+  `reverts`, `stacked_on`, `fork`, `source_branch`), `rebase: 21` (`onto`), `update: 21`,
+  `close: 21`, `delete_branch`, `archive`;
 - `pipeline: 102`, which ends then and was made `took` before: of a `commit` (`source`) or an `mr`
   (`kind`: merge_request, merged_result, train; `onto`, `cars`), with its `jobs`; `retry: 102`.
   A job that is `silent` fails without a word: the branch's key of it is `silent:` and its name.
 
+With `settings: {forward: true}` merge requests land, and trains run, by moving the branch forward.
 Merge requests and pipelines have the story's own numbers; `commits` maps its names to GitLab's ids.
 """
 
@@ -30,7 +32,7 @@ from tests.simulators.branch_jobs import (
     start_jobs,
 )
 from tests.simulators.gitlab import Access, GitLabSim, MergeRequest, Pipeline, Project, User
-from tests.simulators.gitlab.trains import make_merge_result
+from tests.simulators.gitlab.trains import make_forward, make_merge_result
 from worker.lab.gitlab.views import Event
 from worker.lab.gitlab.world import show_time
 
@@ -98,6 +100,7 @@ class StoryPlayer:
         self.commits: dict[str, str] = {}
         self.requests: dict[int, MergeRequest] = {}
         self.pipelines: dict[int, Pipeline] = {}
+        self._is_forward = bool((story.get("settings") or {}).get("forward"))
         self.bot = sim.add_user("sandpiper-bot", "Sandpiper", bot=True)
         self.read_token = sim.add_token("read", self.bot, "read_api")
         self.write_token = sim.add_token("write", self.bot, "api")
@@ -165,7 +168,7 @@ class StoryPlayer:
         mine = [
             each for each in self.events if name in (each.get("project", "one"), each.get("fork"))
         ]
-        paths = {path: f"# {path}\n".encode() for each in mine for path in each.get("files", ())}
+        paths = {path: f"# {path}\n".encode() for each in mine for path in _list_files(each)}
         parent = self.projects["one"] if name.startswith("fork") else None
         config = {CONFIG: make_config(self._scripts.list_jobs(self._segment(name, "main", "")))}
         folder = "dev9" if parent else "team"
@@ -189,7 +192,7 @@ class StoryPlayer:
         for event in lands:
             if event["land"] == label:
                 inside = True
-            elif inside and CONFIG in event.get("files", ()) and labels:
+            elif inside and CONFIG in _list_files(event) and labels:
                 break
             if inside:
                 labels.add(event["land"])
@@ -212,7 +215,7 @@ class StoryPlayer:
 
     def _change(self, event: Fields, step: _Step, name: str, config: list[Fields]) -> Change:
         at = show_time(self.start + timedelta(seconds=step.at))
-        files = event.get("files", ())
+        files = _list_files(event)
         texts = {}
         if CONFIG in files:
             text = make_config(self._scripts.list_jobs(config))
@@ -248,8 +251,16 @@ class StoryPlayer:
             self.requests[iid] = branch_commits.open_request(
                 self.sim, project, iid, change, base=tip, target=branch
             )
-        self.commits[label] = branch_commits.land_request(
-            self.requests[iid], change, squash=event.get("squash", False)
+        car = self.sim.trains.find(self.requests[iid]) if event.get("train") else None
+        self.commits[label] = (
+            branch_commits.land_car(self.requests[iid], car.pipeline.sha, change.at)
+            if car and car.pipeline
+            else branch_commits.land_request(
+                self.requests[iid],
+                change,
+                squash=event.get("squash", False),
+                forward=self._is_forward,
+            )
         )
         self.sim.trains.merge(self.requests[iid])
         return ()
@@ -337,7 +348,8 @@ class StoryPlayer:
         if kind == "merge_request":
             return ref, mr.sha
         cars = [self.requests[iid] for iid in event.get("cars", ())]
-        return ref, make_merge_result(mr, self.commits[event["onto"]], at, cars)
+        make = make_forward if self._is_forward and kind == "train" else make_merge_result
+        return ref, make(mr, self.commits[event["onto"]], at, cars)
 
     def _pipeline(self, event: Fields, step: _Step) -> tuple[Pipeline, ...]:
         """Let a pipeline end."""
@@ -366,6 +378,12 @@ class StoryPlayer:
 def _is_kind(event: Fields, kind: str) -> bool:
     """Whether the key names what happens, and is no field of a pipeline."""
     return kind in ("pipeline", "retry") or not {"pipeline", "retry"} & set(event)
+
+
+def _list_files(event: Fields) -> Sequence[str]:
+    """List the files that an event changes: `files` names them, or says how many there are."""
+    files = event.get("files", ())
+    return [f"made/{at}.txt" for at in range(files)] if isinstance(files, int) else files
 
 
 def _list_moments(event: Fields) -> list[tuple[int, float]]:

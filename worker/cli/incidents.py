@@ -128,7 +128,7 @@ def _find_row(rows: Sequence[IncidentRow], name: str) -> IncidentRow:
 
 
 def _list_cells(row: IncidentRow) -> tuple[str, ...]:
-    first, hit = row.incident.first, len(row.incident.hit)
+    first, hit = row.incident.first, len(row.incident.told_requests)
     failed = f"{row.jobs}: {one_line(first.text, _LONGEST_ERROR)}"
     return (
         row.incident.incident_id,
@@ -153,7 +153,7 @@ def _describe_row(row: IncidentRow, page: str) -> Iterator[str]:
         ("since", _write_time(row.since_at)),
         ("until", ": ".join(filter(None, (_write_time(row.ended_at), row.end)))),
         ("being mended in", _list_requests(incident.menders)),
-        ("hit", _list_requests(incident.hit)),
+        ("hit", _list_requests(incident.told_requests)),
         ("without a model", _list_requests(incident.short)),
         ("saved", format_span(row.saved_seconds) if row.saved_seconds else ""),
         ("issue", f"#{incident.issue_iid}" if incident.issue_iid else ""),
@@ -221,7 +221,7 @@ def _make_json(row: IncidentRow) -> dict[str, Any]:
         "since": _stamp(row.since_at),
         "until": _stamp(row.ended_at),
         "failures": [_make_failure_json(row, each) for each in incident.failures],
-        "hit": incident.hit,
+        "hit": incident.told_requests,
         "without_model": incident.short,
         "menders": incident.menders,
         "saved_seconds": round(row.saved_seconds, 1),

@@ -182,9 +182,9 @@ class Context:
     which the newest of these failures was looked at, `ended_at` when its pipeline ended by GitLab's
     clock (epoch seconds, 0 if that is not known), and `first_pipeline` the one that the session's
     id is made of, 0 if it is the subject's. `earlier_note` is the text of the note before such a
-    turn, which stays folded below its result. `on_request` says that a look was asked for, and that
-    the failure did not come again. `dry_turns` are the turns of which nothing was
-    posted: their notes were printed in a terminal alone.
+    turn, which stays folded below its result. `on_request` says that the failure did not come
+    again: a look was asked for, or what explained it does so no more. `dry_turns` are the turns of
+    which nothing was posted: their notes were printed in a terminal alone.
     """
 
     session_id: str

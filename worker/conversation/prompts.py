@@ -94,6 +94,15 @@ other ids: say of it only what still matters.
 
 {survey}
 """
+ON_ITS_OWN = """\
+(Nobody asks: until now what the target branch fails of explained this failure, and nothing was
+looked into. Newer pipelines of the branch show that it explains it no more. {files}
+Run the whole workflow now on this failure, with your tools, and answer with its sections: your
+answer takes the place of the note.
+{time})
+
+{survey}
+"""
 ASKED_AGAIN = """\
 (The operator asks for the whole analysis once more, at the terminal. {files}
 Look at the failure with fresh eyes: run the whole workflow now, with your tools, and answer with

@@ -81,7 +81,7 @@ def list_hits(
 def count_others(record: BranchRecord, request: RequestRecord, named: Sequence[Incident]) -> int:
     """Return how many other merge requests the incidents hit: not those that broke the branch, or
     mend it."""
-    hit = {iid for each in named for iid in (*each.hit, *each.hits)}
+    hit = {iid for each in named for iid in (*each.told_requests, *each.hits)}
     shas = {sha for one in named for each in one.failures for sha in (each.suspect, each.ended_by)}
     apart = {landing.mr_iid for landing in record.landings if landing.sha in shas}
     apart |= {iid for each in named for iid in each.menders}
@@ -106,21 +106,17 @@ _COMMIT = re.compile(r"\b[0-9a-f]{7,64}\b")
 
 
 def choose_runs_again(
-    record: BranchRecord, incident: Incident, requests: Iterable[RequestRecord], most: int
+    record: BranchRecord, incident: Incident, requests: Iterable[RequestRecord]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the jobs to run again, as merge request and job id: of the newest pipelines first, at
-    most `most` with those that have run again before.
+    """Return the jobs that may be run again, as merge request and job id: of the newest pipelines
+    first.
 
     Only what passed again without a commit may pass on the same code: drift, and outages that went
     away.
     """
     branch = _Branch(record)
-    known = list(requests)
-    before = sum(
-        len(each.run_again) for each in known if incident.incident_id in each.told_incidents
-    )
     chosen = []
-    for request in sorted(known, key=lambda each: each.pipeline_id, reverse=True):
+    for request in sorted(requests, key=lambda each: each.pipeline_id, reverse=True):
         if request.is_over or not request.is_member or request.kind is PipelineKind.MERGE_TRAIN:
             continue
         for job in _list_failed(request):
@@ -135,7 +131,17 @@ def choose_runs_again(
                 and job.job_id not in request.run_again
             ):
                 chosen.append((request.mr_iid, job.job_id))
-    return tuple(chosen[: max(most - before, 0)])
+    return tuple(chosen)
+
+
+def count_runs(incident_id: str, requests: Iterable[RequestRecord]) -> int:
+    """Return for how many merge requests jobs were run again because of an incident."""
+    return sum(has_run(each, incident_id) for each in requests)
+
+
+def has_run(request: RequestRecord, incident_id: str) -> bool:
+    """Whether a job of a merge request was run again because of an incident."""
+    return any(each == incident_id for _, each in request.ran_for)
 
 
 def _list_failed(request: RequestRecord) -> Sequence[JobEnd]:
@@ -193,7 +199,7 @@ class _Branch:
             for incident, failure in self._failures.get(key, ())
             if is_one_of(job.name, failure.jobs)
             and not self._is_suspect(request, failure)
-            and not set(incident.menders) & set(request.cars)
+            and not {*incident.menders, *incident.healers} & set(request.cars)
             and self._is_red_for(request, job.name, failure)
         ]
 

@@ -131,23 +131,14 @@ def _judge(
         or not all(span.is_seen_once for span in spans)
         or seeing is not None
     )
-    stays = [each for each in spans if not _is_flake(each, seen_twice=seen_twice)] or spans
+    lasting = [
+        span for span in spans if not _is_flake(evidence, span, witnesses, seen_twice=seen_twice)
+    ]
+    stays = lasting or spans
     first = stays[0]
     beginnings = [e for e in stays if e.first.pipeline is first.first.pipeline]
     narrowest = min(beginnings, key=_count_between)
-    clearing = [
-        (
-            each,
-            find_innocent(
-                narrowest,
-                evidence.spans_by_key[first.key],
-                each,
-                evidence.history,
-                evidence.commits,
-            ),
-        )
-        for each in witnesses
-    ]
+    clearing = _list_cleared(evidence, narrowest, witnesses)
     innocent = frozenset[str]().union(*(cleared for _, cleared in clearing))
     suspect = find_suspect(narrowest, innocent, evidence.record.project)
     proofs = [*islice((each for each, cleared in clearing if cleared), 2)]
@@ -168,7 +159,19 @@ def _judge(
         suspect=suspect,
         witnesses=tuple(reduce_run(e, first.key, names, evidence.shas) for e in proofs),
     )
-    return JudgedFailure(*_end(evidence, failure, stays, seen_twice=seen_twice), spans)
+    ended = _end(evidence, failure, stays, seen_twice=seen_twice, is_flake=not lasting)
+    return JudgedFailure(*ended, spans)
+
+
+def _list_cleared(
+    evidence: Evidence, span: Span, witnesses: Iterable[RequestRecord]
+) -> Sequence[tuple[RequestRecord, frozenset[str]]]:
+    """Return each witness with the landings that it clears of having begun a span."""
+    spans = evidence.spans_by_key[span.key]
+    return [
+        (each, find_innocent(span, spans, each, evidence.history, evidence.commits))
+        for each in witnesses
+    ]
 
 
 def _list_witnesses(
@@ -200,14 +203,27 @@ def _count_between(span: Span) -> float:
     return float("inf") if span.green is None or span.landings is None else len(span.landings)
 
 
-def _is_flake(span: Span, *, seen_twice: bool) -> bool:
+def _is_flake(
+    evidence: Evidence, span: Span, witnesses: Iterable[RequestRecord], *, seen_twice: bool
+) -> bool:
     """Whether a pass undoes the only failure of a commit. That merge requests failed as well is a
     second witness only where no landing can be the reason."""
-    return span.is_at_one_commit and span.is_seen_once and (span.is_explained or not seen_twice)
+    if not (span.is_at_one_commit and span.is_seen_once):
+        return False
+    if not (span.is_explained and seen_twice):
+        return not seen_twice
+    cleared = (shas for _, shas in _list_cleared(evidence, span, witnesses))
+    landings = {each.sha for each in span.landings or ()}
+    return not landings or not landings <= frozenset[str]().union(*cleared)
 
 
 def _end(
-    evidence: Evidence, failure: BranchFailure, spans: Sequence[Span], *, seen_twice: bool
+    evidence: Evidence,
+    failure: BranchFailure,
+    spans: Sequence[Span],
+    *,
+    seen_twice: bool,
+    is_flake: bool,
 ) -> tuple[BranchFailure, IncidentState]:
     """Return the failure with its end, and what it is at."""
     needs_witness = not any(each.is_explained for each in spans) or any(
@@ -223,7 +239,7 @@ def _end(
             return failure, IncidentState.OPEN if is_told else IncidentState.SUSPECTED
         state = IncidentState.CLOSED if is_told else IncidentState.WITHDRAWN
         return replace(failure, ended_by=GONE, until_at=gone_at), state
-    if not is_told or all(_is_flake(each, seen_twice=seen_twice) for each in spans):
+    if not is_told or is_flake:
         return replace(failure, suspect=""), IncidentState.WITHDRAWN
     _, last = max(ends, key=lambda each: each[0])
     suspect = evidence.find_landing(failure.suspect)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from worker.incidents.explain import blames_unproven
+from worker.incidents.explain import blames_unproven, count_runs
 from worker.incidents.record import (
     GONE,
     NOBODY,
@@ -200,17 +200,12 @@ def _write_around(incident: Incident, scene: IssueScene) -> Iterator[str]:
         yield f"- Owners of the code in question: {_join(scene.owners, _MOST_OWNERS)}"
     if incident.menders and incident.is_open:
         yield f"- Being mended in {_join([f'!{iid}' for iid in incident.menders])}"
-    told = (each.mr_iid for each in scene.requests if incident.incident_id in each.told_incidents)
-    hit = sorted({*incident.hit, *told})
-    if hit:
-        names = _join([f"!{iid}" for iid in hit], _MOST_REQUESTS)
-        yield f"- Hit: {_count(len(hit), 'merge request')}: {names}"
-    ran = sum(
-        1
-        for each in scene.requests
-        if incident.incident_id in each.told_incidents and each.run_again
-    )
-    if ran:
+    new = (each.mr_iid for each in scene.requests if incident.incident_id in each.told_incidents)
+    told = sorted({*incident.told_requests, *new})
+    if told:
+        names = _join([f"!{iid}" for iid in told], _MOST_REQUESTS)
+        yield f"- Hit: {_count(len(told), 'merge request')}: {names}"
+    if ran := count_runs(incident.incident_id, scene.requests):
         yield f"- Jobs were run again for {_count(ran, 'merge request')}"
 
 

@@ -133,18 +133,21 @@ def _describe(evidence: Evidence, group: Sequence[JudgedFailure], before: Incide
             if each in states
         )
     is_over = state in (IncidentState.CLOSED, IncidentState.WITHDRAWN)
+    healers = before.healers if is_over else _find_healers(evidence, standing)
+    open_ones = {each.mr_iid for each in evidence.members if not each.is_over}
     return replace(
         before,
         state=state,
         failures=tuple(each.failure for each in standing),
         opened_at=before.opened_at or (evidence.judged_at if state is IncidentState.OPEN else 0.0),
         closed_at=(before.closed_at or evidence.judged_at) if is_over else 0.0,
-        menders=before.menders if is_over else _find_menders(evidence, standing),
+        menders=before.menders if is_over else tuple(e for e in healers if e in open_ones),
+        healers=healers,
     )
 
 
-def _find_menders(evidence: Evidence, group: Sequence[JudgedFailure]) -> tuple[int, ...]:
-    """Return the open merge requests that pass every job that is red, on the red code or with the
+def _find_healers(evidence: Evidence, group: Sequence[JudgedFailure]) -> tuple[int, ...]:
+    """Return the merge requests that pass every job that is red, on the red code or with the
     suspect taken back."""
     red = [
         (span, evidence.find_landing(each.failure.suspect))
@@ -156,9 +159,7 @@ def _find_menders(evidence: Evidence, group: Sequence[JudgedFailure]) -> tuple[i
         sorted(
             request.mr_iid
             for request in evidence.members
-            if not request.is_over
-            and red
-            and all(heals(request, span, suspect, evidence.history) for span, suspect in red)
+            if red and all(heals(request, span, suspect, evidence.history) for span, suspect in red)
         )
     )
 

@@ -10,7 +10,7 @@ workers: there is one incident for a failure, whichever of them was first.
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from worker.safety.untrusted import one_line
@@ -159,14 +159,17 @@ class Incident:
     """The merge requests that it hit, by the newest judgement."""
     menders: tuple[int, ...] = ()
     """Open merge requests that contain the red commit and pass its jobs."""
+    healers: tuple[int, ...] = ()
+    """The same, with those that are merged or closed: a run that has one of them in front in its
+    train fails by itself."""
     session_id: str = ""
     """The session that has looked into it, "" while none has."""
     cause: str = ""
     to_do: str = ""
     verdict: str = ""
     issue_iid: int = 0
-    hit: tuple[int, ...] = ()
-    """The merge requests that were told of it, also those that are over (see `add_hits`)."""
+    told_requests: tuple[int, ...] = ()
+    """The merge requests that were told of it, also those that are over (see `add_told`)."""
     short: tuple[int, ...] = ()
     """Those of them whose notes were written without a model."""
     seconds: float = 0.0
@@ -223,7 +226,7 @@ class BranchRecord:
             ):
                 newer[each.pipeline_id] = each
         pipelines = sorted(newer.values(), key=lambda each: each.pipeline_id)
-        first, then = sorted((self.landings, other.landings), key=_get_newest_time)
+        first, then = _put_newer_last(other.landings, self.landings)
         known_shas = {each.sha for each in then}
         older = tuple(each for each in first if each.sha not in known_shas)
         return replace(
@@ -243,20 +246,29 @@ class BranchRecord:
         )
         return replace(self, incidents=found if incident in found else (*found, incident))
 
-    def add_hits(self, requests: "Sequence[RequestRecord]") -> "BranchRecord":
+    def add_told(self, requests: "Sequence[RequestRecord]") -> "BranchRecord":
         """Return the record whose incidents know which merge requests were told of them; it stays
         known when their newest pipelines are others."""
         found = self
         for each in self.incidents:
-            told = [request for request in requests if each.incident_id in request.told_incidents]
-            hit = {*each.hit, *(request.mr_iid for request in told)}
-            short = {*each.short, *(request.mr_iid for request in told if request.is_short)}
-            found = found.put(replace(each, hit=tuple(sorted(hit)), short=tuple(sorted(short))))
+            new = [request for request in requests if each.incident_id in request.told_incidents]
+            told = {*each.told_requests, *(request.mr_iid for request in new)}
+            short = {*each.short, *(request.mr_iid for request in new if request.is_short)}
+            found = found.put(
+                replace(each, told_requests=tuple(sorted(told)), short=tuple(sorted(short)))
+            )
         return found
 
 
-def _get_newest_time(landings: Sequence[Landing]) -> float:
-    return landings[-1].landed_at if landings else 0.0
+def _put_newer_last(
+    ours: Sequence[Landing], theirs: Sequence[Landing]
+) -> Sequence[Sequence[Landing]]:
+    """Return two looks at a branch in the order of time: the newer one goes on after the newest
+    landing of the other. Times decide if neither does: they are whatever somebody's clock said."""
+    for first, then in ((ours, theirs), (theirs, ours)):
+        if not first or any(each.sha == first[-1].sha for each in then):
+            return first, then
+    return sorted((ours, theirs), key=lambda each: each[-1].landed_at)
 
 
 class PipelineKind(StrEnum):
@@ -329,8 +341,10 @@ class RequestRecord:
     """The lines that the note has of them, so that they are found and replaced."""
     is_short: bool = False
     """Whether these lines are all that its note says: no model was asked."""
-    run_again: tuple[int, ...] = field(default=())
-    """The jobs that were run again for it, each once."""
+    run_again: tuple[int, ...] = ()
+    """The jobs that GitLab was asked to run again for it, each once, also where it has refused."""
+    ran_for: tuple[tuple[int, str], ...] = ()
+    """Those that have run, or may have, with the incident because of which."""
     train: TrainBreak | None = None
     """Who broke the merge train in which it failed, None while that is not known."""
 

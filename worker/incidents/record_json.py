@@ -122,11 +122,22 @@ def _dump(value: object) -> bytes:
 def _load(adapter: "TypeAdapter[T]", data: bytes) -> T:
     try:
         fields = json.loads(
-            data, parse_float=_read_float, parse_int=_read_int, parse_constant=_read_float
+            data,
+            object_hook=_rename,
+            parse_float=_read_float,
+            parse_int=_read_int,
+            parse_constant=_read_float,
         )
         return adapter.validate_python(fields)
     except (ValidationError, ValueError, RecursionError) as error:
         raise RecordError(f"not such a record: {str(error)[:300]!r}") from error
+
+
+def _rename(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with today's names: `Incident.told_requests` was stored as `hit`."""
+    if "hit" in fields:
+        fields.setdefault("told_requests", fields.pop("hit"))
+    return fields
 
 
 def _read_float(text: str) -> float:

@@ -24,6 +24,7 @@ from worker.incidents.record import (
     PipelineKind,
     RequestRecord,
 )
+from worker.incidents.witnesses import is_one_of
 from worker.safety.markdown import write_code_line
 from worker.safety.neutralise import is_link_allowed, neutralise_line
 from worker.safety.untrusted import one_line
@@ -61,6 +62,8 @@ class Scene:
     told_at: float
     hosts: frozenset[str]
     is_whole: bool = True
+    is_alone: bool = False
+    """Whether they explained all that failed until now, and do not do that any more."""
 
 
 def write_block(record: BranchRecord, request: RequestRecord, scene: Scene) -> str:
@@ -71,18 +74,24 @@ def write_block(record: BranchRecord, request: RequestRecord, scene: Scene) -> s
     lines = [line for paragraphs in told for line in paragraphs]
     if lines:
         lines.append(_HELPS + _advise(record, request, scene))
-    elif scene.is_whole and any(
-        each.state is IncidentState.WITHDRAWN and each.incident_id in request.told_incidents
-        for each in record.incidents
-    ):
-        branch, again = _name(record.branch), "Run the failed jobs again"
+    elif scene.is_whole and (why := _tell_end(record, request, scene)):
+        again = "Run the failed jobs again"
         if request.kind is PipelineKind.MERGE_TRAIN:
             again = "Add this merge request to the merge train again"
         lines = [
-            f"{_WITHDRAWN}the failure on {branch} was a flake: the same commit has passed since.",
+            f"{_WITHDRAWN}{why}",
             f"{_HELPS}{again}, or write `/sandpiper analyze` to have it looked into here.",
         ]
     return "\n\n".join(lines)
+
+
+def _tell_end(record: BranchRecord, request: RequestRecord, scene: Scene) -> str:
+    """Return why nothing explains a failure any more, "" if that is not known."""
+    branch, told = _name(record.branch), request.told_incidents
+    if any(e.state is IncidentState.WITHDRAWN and e.incident_id in told for e in record.incidents):
+        return f"the failure on {branch} was a flake: the same commit has passed since."
+    newer = f"as newer pipelines of {branch} show, this is not what fails there."
+    return newer if scene.is_alone else ""
 
 
 def _find_newer(record: BranchRecord, request: RequestRecord, incident: Incident) -> Incident:
@@ -127,7 +136,7 @@ def _write_incident(
     red = tuple(filter(_is_red, ours))
     branch = _name(record.branch)
     if not red:
-        return _write_end(record, incident, ours, scene)
+        return _write_end(record, request, incident, scene)
     since = min(red, key=lambda each: (each.since_at, each.since_pipeline))
     facts = [_link(f"pipeline {since.since_pipeline}", since.since_url, scene.hosts)]
     if suspect := _name_landing(record, since.suspect):
@@ -151,10 +160,11 @@ def _write_incident(
 
 
 def _write_end(
-    record: BranchRecord, incident: Incident, ours: Sequence[BranchFailure], scene: Scene
+    record: BranchRecord, request: RequestRecord, incident: Incident, scene: Scene
 ) -> list[str]:
-    """Return the paragraph on failures of which none is left."""
-    branch = _name(record.branch)
+    """Return the paragraph on failures of which none is left. Jobs that are red besides are named
+    if the merge request has them, too."""
+    branch, ours = _name(record.branch), find_failures(incident, request)
     last = max(ours, key=lambda each: (each.until_at, each.until_pipeline))
     when = f" since {_tell_time(last.until_at, scene.told_at)}" if last.until_at else ""
     facts = (
@@ -170,11 +180,13 @@ def _write_end(
         facts.append(f"mended by {mender}")
     where = f" ({', '.join(facts)})" if facts else ""
     open_ones = [incident, *record.open_incidents]
-    red = [each for one in open_ones for each in one.failures if _is_red(each)]
-    if not red:
+    red = {job for one in open_ones for each in one.failures if _is_red(each) for job in each.jobs}
+    left = sorted(name for name in red if is_one_of(name, (job.name for job in request.jobs)))
+    if not red and all(each.until_at <= last.until_at for each in incident.failures):
         return [f"{_GREEN}{branch}{when}{where}."]
     jobs = _list_names(sorted({job for each in ours for job in each.jobs}))
-    left = sorted({job for each in red for job in each.jobs})
+    if not left:
+        return [f"{_GREEN}{jobs} on {branch}{when}{where}."]
     not_yet = f"{_list_names(left)} {'is' if len(left) == 1 else 'are'} not yet"
     return [f"{_PARTLY}{jobs} on {branch}{when}{where}; {not_yet}."]
 
@@ -207,15 +219,16 @@ def _advise(record: BranchRecord, request: RequestRecord, scene: Scene) -> str:
         return f"{what}. This note will say when {branch} is green again{then}."
     if request.kind is PipelineKind.MERGE_TRAIN:
         return "Add this merge request to the merge train again."
+    jobs = _list_names(_list_jobs(request, ours)) or "the failed jobs"
     if all(each.ended_by == NOBODY for each in ours):
-        jobs = _list_names(_list_jobs(request, ours)) or "the failed jobs"
         return f"Run {jobs} again: {branch} passed without a change of the code, so this may, too."
+    what_for = "" if scene.is_whole else f" for {jobs}"
     if request.kind is PipelineKind.MERGED_RESULT:
         return (
-            f"Run a new pipeline, which takes {branch} as it is now; a retry runs the old merge "
-            "and fails again."
+            f"Run a new pipeline{what_for}, which takes {branch} as it is now; a retry runs the "
+            "old merge and fails again."
         )
-    return f"Rebase onto {branch}; a retry runs the same commit and fails again."
+    return f"Rebase onto {branch}{what_for}; a retry runs the same commit and fails again."
 
 
 # ----------------------------------------------------------------------------------- merge trains
@@ -239,7 +252,9 @@ def write_train(
     together = " and ".join(f"`!{iid}`" for iid in with_iids[:_MOST_MENDERS])
     with_them = f", together with {together}" if together else ""
     shown = f" ({failed})" if failed else ""
-    front = "what was in front of it does not fail like this" + (f" ({passed})" if passed else "")
+    is_first = (*request.cars, request.mr_iid)[0] == breaker
+    front = "the branch without it" if is_first else "what was in front of it"
+    front += " does not fail like this" + (f" ({passed})" if passed else "")
     if breaker == request.mr_iid:
         return f"{_TRAIN}this change broke it{with_them}: its pipeline failed{shown}, and {front}."
     then = ": add this merge request to the merge train again" if whole else " for that part"

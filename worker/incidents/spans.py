@@ -26,11 +26,11 @@ class Span:
     """Whether a commit lies between them, or there is no pass before."""
     last_failure: Sighting
     """The last run before the end that did not pass; it may have failed with another error."""
-    greens: Sequence[Sighting] = ()
+    passes: Sequence[Sighting] = ()
     """The passes after it, up to the next failure: the end."""
     mended_by: tuple[Landing, ...] | None = ()
     """What landed between the last failure and the pass after it; None if that is not known."""
-    late_greens: Sequence[Sighting] = ()
+    late_passes: Sequence[Sighting] = ()
     """Passes at commits of the span that came when a newer commit had failed: they end nothing."""
     has_gone_before: bool = False
     """Whether the error had come and gone at one commit before."""
@@ -62,7 +62,7 @@ class Span:
     @cached_property
     def end(self) -> Sighting | None:
         """The pass that ended it: the first to be seen; None while the branch is red."""
-        return min(self.greens, key=lambda each: each.ended_at, default=None)
+        return min(self.passes, key=lambda each: each.ended_at, default=None)
 
     @property
     def first_rank(self) -> int:
@@ -72,7 +72,7 @@ class Span:
     @property
     def end_rank(self) -> int | None:
         """The place of the oldest commit that is green again; None while the branch is red."""
-        return self.greens[0].rank if self.greens else None
+        return self.passes[0].rank if self.passes else None
 
     @property
     def is_seen_once(self) -> bool:
@@ -91,7 +91,7 @@ class Span:
         ranks = {each.rank for each in self.reds}
         return self.end is not None and any(
             each.rank in ranks and each.ended_at <= self.end.ended_at
-            for each in (*self.greens, *self.late_greens)
+            for each in (*self.passes, *self.late_passes)
         )
 
     @cached_property
@@ -117,7 +117,7 @@ class _Draft:
     green: Sighting | None
     reds: list[Sighting]
     last: Sighting
-    greens: list[Sighting] = field(default_factory=list)
+    passes: list[Sighting] = field(default_factory=list)
     late: list[Sighting] = field(default_factory=list)
 
 
@@ -145,13 +145,13 @@ def _draft(sightings: Sequence[Sighting]) -> Iterator[_Draft]:
     draft: _Draft | None = None
     for each in sightings:
         if each.sight is Sight.GREEN:
-            if draft and not draft.greens and _is_late(each, draft, sightings):
+            if draft and not draft.passes and _is_late(each, draft, sightings):
                 draft.late.append(each)
                 continue
             if draft:
-                draft.greens.append(each)
+                draft.passes.append(each)
             green = each
-        elif draft and not draft.greens:
+        elif draft and not draft.passes:
             draft.last = each
             if each.sight is Sight.RED:
                 draft.reds.append(each)
@@ -187,7 +187,7 @@ def _finish(
     came: set[int],
     gone: Sequence[Sighting],
 ) -> Span:
-    first, green, ends = draft.reds[0], draft.green, draft.greens
+    first, green, ends = draft.reds[0], draft.green, draft.passes
     last_rank = ends[0].rank if ends else draft.last.rank
     landings = history.find_between(green.pipeline.sha, first.pipeline.sha) if green else None
     mended_by = history.find_between(draft.last.pipeline.sha, ends[0].pipeline.sha) if ends else ()
@@ -199,9 +199,9 @@ def _finish(
         landings=landings,
         is_explained=green is None or green.rank < first.rank,
         last_failure=draft.last,
-        greens=ends,
+        passes=ends,
         mended_by=mended_by,
-        late_greens=draft.late,
+        late_passes=draft.late,
         has_gone_before=any(e.rank <= first.rank and e.ended_at <= first.ended_at for e in gone),
         is_unsteady=any(rank <= last_rank for rank in (*came, *(each.rank for each in gone))),
     )
@@ -247,7 +247,7 @@ def join_spans(spans: Iterable[Span]) -> Iterator[list[Span]]:
 
 
 def _overlap(before: Span, span: Span) -> bool:
-    begun, ended = span.first, before.greens[0] if before.greens else None
+    begun, ended = span.first, before.passes[0] if before.passes else None
     return (
         ended is None
         or begun.pipeline.pipeline_id == before.first.pipeline.pipeline_id

@@ -125,11 +125,13 @@ class _Train:
         if request.base not in self._ranks:
             return TrainBreak()
         cars = (*request.cars, request.mr_iid)
-        seen = [
-            self._see(self._spell(request.base, cars[:at]), job, key) for at in range(len(cars))
-        ]
+        codes = [self._spell(request.base, cars[:at]) for at in range(len(cars))]
+        seen = [self._see(code, job, key) for code in codes]
+        # What a car in front has mended is not why those behind it fail.
+        mended = (at for at, code in enumerate(codes) if seen[at][0] and self._has(code, job.name))
+        last = max(mended, default=-1)
         seen.append((False, request.pipeline_id))
-        first = next(at for at, (passed, _) in enumerate(seen) if passed is False)
+        first = next(at for at in range(last + 1, len(seen)) if seen[at][0] is False)
         if first == 0:
             return TrainBreak(TrainCause.BRANCH)
         passed, pipeline_id = seen[first - 1]
@@ -143,6 +145,9 @@ class _Train:
             red_pipeline=seen[first][1],
             green_pipeline=pipeline_id,
         )
+
+    def _has(self, code: _Code, job: str) -> bool:
+        return any(run.find(job) for run in self._runs.get(code, ()))
 
     def _see(self, code: _Code, job: JobEnd, key: str) -> tuple[bool | None, int]:
         """Whether a job passes without an error on some code, and the pipeline that shows it; None

@@ -74,6 +74,7 @@ def reduce_run(
         told_incidents=(),
         told_text="",
         run_again=(),
+        ran_for=(),
     )
 
 

@@ -18,6 +18,8 @@ from worker.incidents.judge import judge_branch
 from worker.incidents.record import BranchRecord, Incident, IncidentState, RequestRecord
 from worker.jobs.branch_follow_up import RED, BranchWatched, follow_up, is_waiting
 from worker.jobs.ledger import record_tests
+from worker.turns import incident_actions
+from worker.turns.incident_notes import stands_alone, tell_request
 from worker.turns.parts import Attempt, Deps, Skipped
 
 log = logging.getLogger("sandpiper.incidents")
@@ -66,15 +68,13 @@ def watch_branch(trigger: BranchEnded, deps: Deps, run: Attempt) -> Skipped | Br
 def watch_requests(subject: Subject, deps: Deps, run: Attempt) -> None:
     """Judge the branches of a merge request's project anew if its pipeline shows something of
     their incidents, and do what follows: also of one that is over, as the run may clear a suspect.
-    GitLab is not asked. Raises as `watch_branch` does.
+    The branch is not read. Raises as `watch_branch` does.
 
     A run that shows nothing but that it is hit, too, is counted: that costs the same however many
     others are hit.
     """
     store = deps.storage.incidents
     for record in list(store.list_branches(subject.project_id)):
-        if all(each.state is IncidentState.WITHDRAWN for each in record.incidents):
-            continue
         shown = store.read_request(subject.project_id, record.branch, subject.mr_iid)
         if shown is None:
             continue
@@ -82,13 +82,15 @@ def watch_requests(subject: Subject, deps: Deps, run: Attempt) -> None:
             judged, requests = _judge(record, deps, run)
             follow_up(judged, requests, deps, run)
             continue
+        if stands_alone(record, shown, deps.runtime.clock.now()):  # since its note was written
+            tell_request(record, shown, deps, run.begin)
         if all(each.state not in RED for each in record.incidents):
             continue
         counted = _count_hit(record, shown, deps)
         if is_waiting(counted, deps) and not _is_queued(counted, deps):
             # Whoever opened the incident has died before it was looked into.
-            requests = store.list_requests(record.project_id, record.branch)
-            follow_up(counted, requests, deps, run)
+            judged, requests = _judge(counted, deps, run)
+            follow_up(judged, requests, deps, run)
 
 
 # ------------------------------------------------------------------------------------ judging
@@ -104,6 +106,7 @@ def _judge(
     """
     store = deps.storage.incidents
     requests = store.list_requests(observed.project_id, observed.branch)
+    requests = incident_actions.confirm_requests(observed, requests, deps)
     record = observed
     for _ in range(_ROUNDS):
         record = _store_judgement(record, requests, deps, run)
@@ -124,7 +127,7 @@ def _store_judgement(
         nonlocal before
         before = stored.incidents if stored else ()
         joined = observed.join(stored) if stored else observed
-        return judge_branch(joined, requests, now).add_hits(requests)
+        return judge_branch(joined, requests, now).add_told(requests)
 
     record = store.change_branch(observed.project_id, observed.branch, change) or observed
     states = {each.incident_id: each.state for each in before}
@@ -175,7 +178,7 @@ def _count_hit(record: BranchRecord, shown: RequestRecord, deps: Deps) -> Branch
             hits = {*each.hits, shown.mr_iid} if is_hit else {*each.hits} - {shown.mr_iid}
             hits -= {*each.menders}
             stored = stored.put(replace(each, hits=tuple(sorted(hits))))
-        return stored.add_hits([shown])
+        return stored.add_told([shown])
 
     store = deps.storage.incidents
     return store.change_branch(record.project_id, record.branch, change) or record

@@ -51,10 +51,11 @@ class _Failures:
             return True
         return False
 
-    def raise_first(self) -> None:
-        """Raise the first error after which it is worth trying again, if there is one."""
+    def raise_first(self, *, is_gone: bool) -> None:
+        """Raise the first error after which it is worth trying again, if there is one. If the
+        branch `is_gone`, no second look is: nobody writes into an archived project."""
         for each in self.found:
-            if each.transient or each.doubtful:
+            if each.transient or (each.doubtful and not is_gone):
                 raise each
 
 
@@ -64,13 +65,14 @@ def follow_up(
     """Do what follows from a record: what people wait for comes before what takes long, and what
     fails keeps nothing else waiting."""
     failures = _Failures()
-    record = _announce(record, requests, deps, failures)
+    record = _announce(record, requests, deps, run, failures)
     looked = record if run.give_up_reason else _look_into_all(record, deps, run, failures)
     if _list_findings(looked) != _list_findings(record):
         # Others have failed while it was looked into.
         requests = deps.storage.incidents.list_requests(record.project_id, record.branch)
-        record = _announce(looked, requests, deps, failures)
-    failures.raise_first()
+        looked = incident_actions.confirm_menders(looked, deps)
+        record = _announce(looked, requests, deps, run, failures)
+    failures.raise_first(is_gone=bool(looked.gone_at))
     if not run.may_pay and is_waiting(looked, deps):
         raise Busy("another branch of the project is being analysed")
     red = tuple(each.incident_id for each in record.incidents if each.state in RED)
@@ -82,7 +84,11 @@ def _list_findings(record: BranchRecord) -> Sequence[tuple[str, str]]:
 
 
 def _announce(
-    record: BranchRecord, requests: Sequence[RequestRecord], deps: Deps, failures: _Failures
+    record: BranchRecord,
+    requests: Sequence[RequestRecord],
+    deps: Deps,
+    run: Attempt,
+    failures: _Failures,
 ) -> BranchRecord:
     """Bring the notes of the merge requests up to date, run jobs again and keep the issues; return
     the record with the issues."""
@@ -90,7 +96,7 @@ def _announce(
     for request in requests:
 
         def tell(told: RequestRecord = request) -> None:
-            incident_notes.tell_request(record, told, deps)
+            incident_notes.tell_request(record, told, deps, run.begin)
 
         has_failed = failures.attempt(f"the note of !{request.mr_iid}", tell)
         in_a_row = in_a_row + 1 if has_failed else 0

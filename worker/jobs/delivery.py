@@ -175,6 +175,7 @@ class _Delivery:
             give_up_reason=give_up_reason,
             may_postpone=entry.tries < PATIENT_TRIES,
             may_pay=may_pay,
+            begin=self._begin,
             is_last_look=entry.is_confirmed(self._now()),
         )
         try:
@@ -202,6 +203,11 @@ class _Delivery:
                 return
             self._journal.remove_trigger(self._trigger)
             self.outcome = _name_outcome(result)
+
+    def _begin(self, trigger: Trigger) -> None:
+        """Begin another trigger: once it is in the journal, it is not lost. Raises StoreError."""
+        self._journal.add_trigger(trigger)
+        self._later(trigger, 0.0)
 
     def _handle_failure(self, entry: Entry, error: SandpiperError, note: UnfinishedNote) -> None:
         """Try the trigger again later, or park it if that does not help."""

@@ -111,7 +111,7 @@ def read_rows(store: IncidentStore, project: str = "") -> list[IncidentRow]:
         if not matches(record.project_id, record.project):
             continue
         if record.open_incidents:
-            record = record.add_hits(store.list_requests(record.project_id, record.branch))
+            record = record.add_told(store.list_requests(record.project_id, record.branch))
         kept = replace(record, pipelines=())
         rows += [IncidentRow(kept, each) for each in record.incidents if each.failures]
     return sorted(rows, key=_sort_row)
@@ -149,7 +149,7 @@ def sum_rows(rows: Iterable[IncidentRow], now: float, days: int) -> IncidentSum:
         count=len(counted),
         open_count=sum(each.incident.is_open for each in counted),
         red_seconds=sum(each.measure_seconds(now) for each in counted),
-        hit_count=sum(len(each.incident.hit) for each in counted),
+        hit_count=sum(len(each.incident.told_requests) for each in counted),
         short_count=sum(len(each.incident.short) for each in counted),
         saved_seconds=sum(each.saved_seconds for each in counted),
     )

@@ -8,13 +8,15 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from worker.errors import SandpiperError, SourceError
+from worker.conversation.context import OF_OTHERS, Subject
+from worker.errors import SandpiperError, SourceError, StoreError
 from worker.incidents.owners import map_owners
 from worker.ledger.names import find_file
 from worker.ledger.record import DayRecord, PipelineTests
 from worker.ledger.record_json import RecordError
 from worker.sessions.layout import name_day
-from worker.turns.parts import Deps
+from worker.turns.parts import Deps, Finished
+from worker.turns.stored_turns import read_turn
 from worker.verdict.facts import parse_time
 
 log = logging.getLogger("sandpiper.ledger")
@@ -41,6 +43,24 @@ def record_tests(project_id: int, pipeline_id: int, deps: Deps, project: str = "
             store_tests(project_id, project, name_day(found.created_at), [found], deps)
     except (SandpiperError, RecordError) as error:
         log.info("pipeline %d: its tests are not recorded: %s", pipeline_id, error)
+
+
+def record_turn(ended: Finished, subject: Subject, deps: Deps) -> None:
+    """Do the same for the pipeline that a turn has looked into.
+
+    Left to the sweep is what failed because of others (a red branch, a merge train), as many do at
+    once. What ran in a fork is not the project's.
+    """
+    if subject.pipeline_project_id != subject.project_id:
+        return
+    try:
+        stored = read_turn(deps.storage.sessions, ended.key, ended.turn)
+    except StoreError as error:
+        log.info("session %s: its pipeline's tests: %s", ended.key.session_id, error)
+        return
+    if stored and stored.found_by not in OF_OTHERS:
+        deps.gitlab.pipelines.forget_answers()
+        record_tests(subject.project_id, subject.pipeline_id, deps, subject.project)
 
 
 def remove_old_days(deps: Deps, *, act: bool = True) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 A branch is looked at as a whole, so its newest pipeline that was not seen is enough: the look reads
 the others from GitLab, too. A red branch is looked at in any case: no webhook tells that a branch
-or a project is no more. Beginning one twice does no harm.
+or a project is no more; and so is one with cars of a merge train that wait for a run in front,
+which is no run of the branch. Beginning one twice does no harm.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,8 +21,8 @@ _LONGEST_NAME = 80
 def begin_missed_branches(
     deps: Deps, since: float, most: int, begin: Callable[[BranchEnded], None]
 ) -> Iterator[Swept]:
-    """Call `begin` for at most `most` watched branches that are red, or have a pipeline that nobody
-    has looked at, and yield all branches that were compared.
+    """Call `begin` for at most `most` watched branches that are red or awaited, or have a pipeline
+    that nobody has looked at, and yield all branches that were compared.
 
     `since` is in epoch seconds. Raises StoreError and what `begin` raises.
     """
@@ -43,7 +44,8 @@ def begin_missed_branches(
         if len(begun) >= most:
             return
         place = (record.project_id, record.branch)
-        if record.open_incidents and record.pipelines and place not in begun:
+        is_awaited = bool(record.open_incidents or record.waiting_cars)
+        if is_awaited and record.pipelines and place not in begun:
             begun.add(place)
             last = record.pipelines[-1]
             trigger = BranchEnded(record.project_id, last.pipeline_id, last.sha, record.branch)
@@ -67,10 +69,12 @@ def find_missed(runs: Sequence[EndedRun], record: BranchRecord | None) -> EndedR
     """Return the newest pipeline that the record does not have, or has as it was before its jobs
     ran again; or why there is nothing to look at. `runs` are the newest first, at least one.
 
-    A branch of which nothing is known and whose newest pipeline has passed has nothing to tell.
+    A branch of which nothing is known and whose newest pipeline has passed has nothing to tell,
+    unless cars of a merge train wait for that.
     """
     if record is None or not record.pipelines:
-        return "nothing is known of it, and it is green" if runs[0].has_passed else runs[0]
+        is_idle = runs[0].has_passed and not (record and record.waiting_cars)
+        return "nothing is known of it, and it is green" if is_idle else runs[0]
     known = {each.pipeline_id: each.updated_at for each in record.pipelines}
     oldest = min(known)
     for run in runs:

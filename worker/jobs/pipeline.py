@@ -11,10 +11,11 @@ from worker.conversation.context import SessionKey, Subject
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.errors import Busy, DebounceNotOver, SourceError
 from worker.jobs.branch import watch_requests
-from worker.jobs.ledger import record_tests
+from worker.jobs.ledger import record_turn
 from worker.settings.playbook import Workflow
 from worker.turns import earlier_notes
-from worker.turns.incident_notes import may_tell, note_passed_request, tell_cars_behind
+from worker.turns.branch_explainer import may_tell, note_passed_request
+from worker.turns.incident_notes import tell_cars_behind
 from worker.turns.outcomes import update_judgement
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Finished, NotesMarked, Skipped
 from worker.turns.retries import record_end
@@ -74,10 +75,8 @@ def _analyse_now(trigger: PipelineFailed, deps: Deps, run: Attempt) -> Ended:
         )
     watch_requests(subject, deps, run)
     tell_cars_behind(subject.project_id, subject.mr_iid, deps)
-    is_own = subject.pipeline_project_id == subject.project_id  # and not a fork's
-    if is_own and isinstance(ended, Finished) and not trigger.by_job:
-        deps.gitlab.pipelines.forget_answers()
-        record_tests(subject.project_id, subject.pipeline_id, deps, subject.project)
+    if isinstance(ended, Finished) and not trigger.by_job:
+        record_turn(ended, subject, deps)
     return ended
 
 

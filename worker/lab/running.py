@@ -62,14 +62,16 @@ def stage_case(world: World, case: Case) -> Staged:
 
 def make_staged_settings(settings: Settings, world: World, staged: Staged, folder: str) -> Settings:
     """Return the operator's settings with the staged case's GitLab (webhook secret: `SECRET`), an
-    embedded broker, and a store in `folder`."""
+    embedded broker, and a store in `folder`. No branch is watched: a model is to answer."""
     own = GitLabSettings(
         url=world.url,
         read_token=staged.read_token,
         write_token=staged.write_token,
         webhook_secret=SECRET,
     )
+    unwatched = settings.incidents.model_copy(update={"branches": ()})
     changes = {"gitlab": own, "broker": "memory://", "store": f"file://{folder}"}
+    changes["incidents"] = unwatched
     return settings.model_copy(update=changes)
 
 

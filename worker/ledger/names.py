@@ -167,10 +167,10 @@ _FILE = re.compile(
 
 _WORD = re.compile(r"\w+|<[a-z]{2,9}>")
 _ENDS = re.compile(
-    r"(?:\(\))?\s{0,3}(?:$|:(?!:)|[,;)…|#]|\.\.\.|\.$|<<<|[─=_]{3}| [-–—]|[-–—]{2} "
-    r"|(?:FAIL|FAILED|stdout|panicked|where|at|in)\b|\d{1,9}(?:\.\d{1,3})? ?m?s$"
-    r"|[(\[]\d[\d.,]{0,9} ?(?:m?s|sec\w{0,4})?[)\]]|\[ {0,3}\d{1,3}%\])"
-    r"| \((?P<place>(?:[\w$]{1,100}\.){0,20}[\w$]{1,100})\)(?:$| \()"
+    r"(?:\(\))?(?:\s{0,3}$|\s{0,3}(?::(?!:)|[,;)…|#]|\.\.\.|\.$|<<<|[─=_]{3}|[-–—]{2} )|\s[-–—]"
+    r"|\s{0,3}(?:FAIL|FAILED|stdout|panicked|where|at|in)\b|\s{1,3}\d{1,9}(?:\.\d{1,3})? ?m?s$"
+    r"|\s{1,3}(?:[(\[]\d[\d.,]{0,9} ?(?:m?s|sec\w{0,4})?[)\]]|\[ {0,3}\d{1,3}%\])"
+    r"| \((?P<place>(?:[\w$]{1,100}\.){0,20}[\w$]{1,100})\)(?:$| \())"
 )
 """What may follow a test's whole name: unittest's place, too."""
 
@@ -196,32 +196,58 @@ def find_tests(tests: Iterable[NamedTest], lines: Iterable[str]) -> tuple[NamedT
 
 
 def _is_named(test: NamedTest, lines: Iterable[str]) -> bool:
-    name, place = _find_words(test.name), _find_words(_get_last(test.place))
+    name, last = _find_words(test.name), _find_words(_get_last(test.place))
     return name is not None and any(
-        _is_whole(test, place, line[: found.start()], found[0], line[found.end() :])
+        _is_whole(test, last, line[: found.start()], found[0], line[found.end() :])
         for line in lines
         for found in name.finditer(line)
     )
 
 
 def _find_words(name: str) -> re.Pattern[str] | None:
-    """Return a pattern for a name, in which signs may be others: tools join its parts each in their
-    way."""
-    words = _WORD.findall(name)
-    if not words:
-        return None
-    return re.compile(r"(?<!\w)" + r"\W{1,5}".join(map(re.escape, words)) + r"(?!\w)[\])\"']{0,3}")
+    """Return a pattern for a name. Tools join its parts each in their way; its parameters, in
+    brackets at its end, and all other signs are as they are."""
+    at = found.start() if (found := _PARAMETERS.search(name)) else len(name)
+    parts = re.split(r"([\s>›»:./\\#]+)", name[:at])
+    parts = [_JOINT if at % 2 else re.escape(part) for at, part in enumerate(parts)]
+    pattern = "".join(parts) + re.escape(name[at:])
+    return re.compile(rf"(?<!\w){pattern}(?!\w)[\])\"']{{0,3}}") if _WORD.search(name) else None
 
 
 def _is_whole(
-    test: NamedTest, place: re.Pattern[str] | None, before: str, name: str, after: str
+    test: NamedTest, last: re.Pattern[str] | None, before: str, name: str, after: str
 ) -> bool:
+    """Whether a name in a line is a test's whole name, and what the line says of its place is
+    right; `last` is the last part of its place."""
     end = _ENDS.match(after)
     if end is None and not (" with data set " in test.name and after.startswith(" (")):
         return False
     if end is not None and end["place"]:
-        return place is not None and place.search(end["place"]) is not None
-    if place and any(_BETWEEN.fullmatch(before, at.end()) for at in place.finditer(before)):
+        where = end["place"].removesuffix(f".{test.name}")
+        return last is not None and any(
+            at.end() == len(where) and _is_at(test.place, where) for at in last.finditer(where)
+        )
+    if last and any(
+        _BETWEEN.fullmatch(before, at.end()) and _is_at(test.place, before[: at.end()])
+        for at in last.finditer(before)
+    ):
         return True
     # A plain word is no name by itself.
     return _HEADS.fullmatch(before) is not None and re.search("[^a-z]", test.name) is not None
+
+
+def _is_at(place: str, text: str) -> bool:
+    """Whether what stands at the end of a text is this place, as far as both name its folders."""
+    chain = _CHAIN.search(_SOURCE.sub("", text[-_MOST_CHAIN:]))
+    said = _WORD.findall(chain[0]) if chain else []
+    return all(
+        ours == theirs
+        for ours, theirs in zip(reversed(_WORD.findall(place)), reversed(said), strict=False)
+    )
+
+
+_JOINT = r"[\s>›»:./\\#]{1,5}"
+_PARAMETERS = re.compile(r"[\[(].*[\])]$")
+_SOURCE = re.compile(r"\.(?:py|rb)(?=::)")
+_MOST_CHAIN = 400
+_CHAIN = re.compile(r"[\w$.:/\\-]+(?: > [\w$]+)*$")

@@ -13,6 +13,7 @@ from worker.conversation.messages import ToolSpec
 from worker.conversation.model import Helper, HelperAnswer, Model
 from worker.conversation.questions import Route
 from worker.conversation.tiers import TierModel
+from worker.conversation.triggers import Trigger
 from worker.errors import ConfigError, SandpiperError
 from worker.gitlab.ports import BotAccount, IncidentWriter, IssueText, NoteWriter, Reactions
 from worker.gitlab.read.gitlab_reader import GitLabReader
@@ -286,6 +287,9 @@ class Attempt:
     `Busy` ends the run, which is tried again within seconds."""
     reply_route: ReplyRoute = ReplyRoute()
     """What a reply needs."""
+    begin: Callable[[Trigger], None] = lambda trigger: None
+    """Begins another trigger, which is kept until it has ended. A run that has no queue begins
+    none."""
     is_last_look: bool = True
     """Whether an answer of GitLab's that ends it is to be believed: it has been the same for long,
     or there will be no other run."""

@@ -12,6 +12,7 @@ from worker.conversation import prompts
 from worker.conversation.context import (
     ASKED,
     KNOWN,
+    OF_OTHERS,
     Context,
     NoteRef,
     Outcome,
@@ -26,7 +27,9 @@ from worker.errors import Busy, ForgeError
 from worker.gitlab.ports import OwnNote
 from worker.safety.markdown import Marker
 from worker.turns import contexts, session, stored_turns, tiers, triage
-from worker.turns.incident_notes import BranchExplainer
+from worker.turns.branch_explainer import BranchExplainer
+from worker.turns.incident_notes import is_left_alone
+from worker.turns.memory import tell_memory
 from worker.turns.parts import Attempt, Deps, Ended, FailedPipeline, Skipped, Turn
 from worker.turns.retries import record_end
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
@@ -69,6 +72,18 @@ def explain_nothing_new(stored: Context, failure: FailedPipeline) -> str:
     return ""
 
 
+def _is_looked_into_now(
+    key: SessionKey, stored: Context, failure: FailedPipeline, deps: Deps
+) -> bool:
+    """Whether a failure that the session knows is to be looked into all the same, or somebody has
+    begun it: the target branch does not explain it any more. Not if its note was deleted."""
+    has_begun = stored.found_by in OF_OTHERS and contexts.read_unfinished_look(
+        key, stored, failure, deps
+    )
+    is_wanted = has_begun or is_left_alone(stored, deps)
+    return bool(is_wanted and _find_living_note(key, stored, failure.subject, deps))
+
+
 def _find_living_note(
     key: SessionKey, stored: Context, subject: Subject, deps: Deps
 ) -> OwnNote | None:
@@ -85,26 +100,26 @@ def _find_living_note(
 
 
 def _make_look(
-    stored: Context,
+    turn: Turn,
     failure: FailedPipeline,
     survey: Survey,
     deps: Deps,
-    *,
-    files: int | None,
     tier: TierChoice | None,
-    on_request: bool,
+    prompt: str,
 ) -> Context:
-    """Return the context of the turn that looks at a failure of another kind, or, `on_request`, at
-    the same one once more.
-
-    `files` is the newest turn whose sandbox files can be restored, None if there is none.
-    """
-    surveyed = "\n\n".join(filter(None, (tell_survey(survey), tell_leads(survey))))
-    text = (prompts.ASKED_AGAIN if on_request else prompts.FAILED_AGAIN).format(
+    """Return the context of the turn that looks at a failure of another kind, at the same one once
+    more, or for the first time: the `prompt` says which."""
+    stored, parts = turn.context, [tell_survey(survey), tell_leads(survey)]
+    if prompt is prompts.ON_ITS_OWN:  # so far, the model was told of no failure
+        told = any(prompts.tells_tools(e.text) for e in stored.messages if isinstance(e, User))
+        tools = "" if told or turn.terms.workflow.compact else deps.runtime.describe_tools(None)
+        parts.append(tell_memory(stored, turn.terms, deps))
+        parts.append(prompts.tell_tools(tools) if tools else "")
+    text = prompt.format(
         which=_name_pipeline(stored, failure),
-        files=prompts.tell_files(files, find_last_tool_turn(stored)),
+        files=prompts.tell_files(next(iter(turn.files_of), None), find_last_tool_turn(stored)),
         time=tell_time(deps.runtime.clock.now()),
-        survey=surveyed,
+        survey="\n\n".join(filter(None, parts)),
     )
     now = _move_on(stored, failure, deps)
     internal = bool(stored.note and stored.note.internal)
@@ -115,7 +130,7 @@ def _make_look(
         found_by=ASKED,
         note=NoteRef(0, internal=internal),
         tier=tier,
-        on_request=on_request,
+        on_request=prompt is not prompts.FAILED_AGAIN,
     ).add(User(deps.runtime.redact(text)))
 
 
@@ -215,8 +230,9 @@ def look_again(
     """Take the next turn of a session whose commit has failed again, unless it knows this failure.
 
     If other jobs or other errors have failed than what was looked at, it is a look at the failure
-    in the session's first note, as it is in any case `on_request`. If they are the same, a line
-    there says so, and no model is asked. Raises Busy while another turn of the session is at work.
+    in the session's first note, as it is in any case `on_request`, and if the target branch does
+    not explain any more what was not looked into therefore. If they are the same, a line there says
+    so, and no model is asked. Raises Busy while another turn of the session is at work.
     """
     latest = deps.storage.sessions.find_latest_turn(key) or 0
     subject = failure.subject
@@ -234,7 +250,8 @@ def look_again(
         if not on_request and (reason := explain_nothing_new(stored, failure)):
             if latest == 0:
                 session.complete_analysis(key, deps)
-            return Skipped(reason, is_certain=True)
+            if not _is_looked_into_now(key, stored, failure, deps):
+                return Skipped(reason, is_certain=True)
         stored = stored_turns.restore_prompt(stored_turns.check_address(key, stored, deps), deps)
         hidden = deps.gitlab.permissions.needs_internal_note(subject)
         is_internal = stored_turns.is_internal(key, stored, deps)
@@ -296,15 +313,16 @@ def _compare_failure(
     is_same_pipeline = subject.pipeline_id == stored.subject.pipeline_id
     before = None if stored_turns.is_unexplained(key, stored, deps, stored.look) else stored.survey
     difference = compare_failures(before, survey, same_pipeline=is_same_pipeline)
+    is_untold = stored.found_by in OF_OTHERS and not survey.is_explained
     match difference if turn.is_unasked else None:
+        case Difference.NONE | Difference.SAME_WAY if is_untold:
+            return _make_look(turn, failure, survey, deps, tier, prompts.ON_ITS_OWN)
         case Difference.NONE:
             return Skipped(f"the failed jobs of pipeline {subject.pipeline_id} were looked at")
         case Difference.SAME_WAY:
             turn.lease.confirm_held()
             return _tell_same_failure(key, stored, failure, survey, deps)
-    files = next(iter(turn.files_of), None)
-    look = _make_look(
-        stored, failure, survey, deps, files=files, tier=tier, on_request=not turn.is_unasked
-    )
+    prompt = prompts.FAILED_AGAIN if turn.is_unasked else prompts.ASKED_AGAIN
+    look = _make_look(turn, failure, survey, deps, tier, prompt)
     note = _find_living_note(key, stored, subject, deps)
     return replace(look, earlier_note=note.body if note else "")

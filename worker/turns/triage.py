@@ -27,7 +27,7 @@ from worker.conversation.plan import (
 from worker.errors import StoreError
 from worker.safety.untrusted import remove_foreign_hosts
 from worker.settings.runs import PlanBy
-from worker.turns.incident_notes import BranchExplainer
+from worker.turns.branch_explainer import BranchExplainer
 from worker.turns.memory import MOST_KEPT, find_leads, read_hit, tell_memory
 from worker.turns.parts import Deps, Terms, Toolset
 from worker.verdict import known

@@ -16,6 +16,7 @@ from worker.incidents.sentences import replace_block
 from worker.safety import redacted_values
 from worker.safety.markdown import Marker
 from worker.turns import earlier_notes, incident_notes, report, train_notes, triage
+from worker.turns.branch_explainer import may_be_explained
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
 from worker.turns.memory import write_fact
 from worker.turns.parts import Attempt, Deps, Toolset, Turn
@@ -89,10 +90,11 @@ def take_turn(turn: Turn, deps: Deps, run: Attempt) -> TurnResult:
     body = finish_body(bodies, turn.terms.hosts, deps.runtime.redact).body
     turn.lease.confirm_held()
     context = _publish_result(replace(context, note_text=body), body, deps, run)
-    incident_notes.record_told(context, deps)
     if found and not context.is_look:
         context = replace(context, found_by=ASKED)
         earlier_notes.revise_first_note(replace(turn, context=context), found, of_finding, deps)
+    if found or context.is_look:
+        incident_notes.record_told(context, deps)
     _record_cost(context, deps)
     verdict = found.verdict if found else ""
     fact = write_fact(context, found, deps) if found and not turn.is_private else ""
@@ -162,7 +164,7 @@ def _may_be_explained(turn: Turn, deps: Deps) -> bool:
     try:
         if context.survey:
             return context.survey.is_explained
-        return incident_notes.may_be_explained(context.subject.project_id, deps)
+        return may_be_explained(context.subject.project_id, deps)
     except StoreError as error:
         log.warning("session %s: incidents not read: %s", context.session_id, error)
         return False

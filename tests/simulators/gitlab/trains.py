@@ -155,6 +155,30 @@ def _merge(mr: MergeRequest, onto: str, at: str) -> str:
     return sha
 
 
+def make_forward(mr: MergeRequest, onto: str, at: str, cars: Sequence[MergeRequest] = ()) -> str:
+    """Make the commit that a train's pipeline runs on where the branch is only moved forward: the
+    commits of the cars in front and of the merge request, one by one on the target's commit `onto`.
+    Returns the last one's id: the branch's own once it is merged."""
+    below = onto
+    for each in (*cars, mr):
+        for commit in each.commits:
+            below = _put_on(each, commit, below, at)
+    return below
+
+
+def _put_on(mr: MergeRequest, commit: Commit, onto: str, at: str) -> str:
+    owner = mr.project
+    sha = hashlib.sha1(f"{owner.path} {commit.sha} on {onto}".encode()).hexdigest()
+    if sha not in owner.records:
+        before, mine, under = (
+            find_tree(owner, each) or {} for each in (commit.parents[0], commit.sha, onto)
+        )
+        made = Commit(sha, commit.title, commit.author, at, commit.message, parents=(onto,))
+        owner.records[sha] = made
+        owner.commits[sha] = merge_trees(before, mine, under)
+    return sha
+
+
 def merge_files(mr: MergeRequest, files: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return `files` with what the merge request changes."""
     start, mine = (find_tree(mr.project, sha) or {} for sha in (mr.base_sha, mr.sha))

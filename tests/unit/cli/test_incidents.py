@@ -40,7 +40,9 @@ def keep_some(root: Path) -> None:
     later, gone = make_closed(AT + HOUR, number=95), make_closed(AT - HOUR, GONE, 80)
     flake = make_closed(AT + 3 * HOUR, NOBODY, 99)
     keep(store, [gone, make_closed(AT), later, flake, make_open(AT - 9 * HOUR)])
-    suspected = replace(make_open(AT + 9 * HOUR), state=IncidentState.SUSPECTED, hit=(), short=())
+    suspected = replace(
+        make_open(AT + 9 * HOUR), state=IncidentState.SUSPECTED, told_requests=(), short=()
+    )
     keep(store, [suspected], project_id=8, project="aviary/gull", branch="release/1")
 
 

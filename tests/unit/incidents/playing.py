@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from tests.unit.incidents.stories import Fields, World, seconds
-from worker.incidents.explain import Explanation, choose_runs_again, explain_request
+from worker.incidents.explain import (
+    Explanation,
+    choose_runs_again,
+    count_runs,
+    explain_request,
+    has_run,
+)
 from worker.incidents.judge import judge_branch
 from worker.incidents.record import (
     BranchRecord,
@@ -137,9 +143,11 @@ class Player:
         runs = self.world.show_runs(iid, at)
         if runs and (owner.project, owner.to) in self.places:
             before = self.requests.get(iid)
-            kept = before.run_again if before else ()
+            kept = (before.run_again, before.ran_for) if before else ((), ())
             told = before.told_incidents if before else ()
-            self.requests[iid] = replace(runs[-1], run_again=kept, told_incidents=told)
+            self.requests[iid] = replace(
+                runs[-1], run_again=kept[0], ran_for=kept[1], told_incidents=told
+            )
 
     def _judge(self, at: float) -> State:
         for place, record in self.records.items():
@@ -198,10 +206,18 @@ class Player:
             if (owner.project, owner.to) == place:
                 self._read_request(iid, at)
         requests = self._list_requests(place)
-        for iid, job_id in choose_runs_again(record, incident, requests, most):
+        for iid, job_id in choose_runs_again(record, incident, requests):
             request = self.requests[iid]
+            ran = count_runs(incident.incident_id, self.requests.values())
+            if ran >= most and not has_run(request, incident.incident_id):
+                continue
             name = next(job.name for job in request.jobs if job.job_id == job_id)
             self.runs_again.add((iid, name))
             told = tuple({*request.told_incidents, incident.incident_id})
-            again = (*request.run_again, job_id)
-            self.requests[iid] = replace(request, run_again=again, told_incidents=told)
+            ran_for = (*request.ran_for, (job_id, incident.incident_id))
+            self.requests[iid] = replace(
+                request,
+                run_again=(*request.run_again, job_id),
+                ran_for=ran_for,
+                told_incidents=told,
+            )

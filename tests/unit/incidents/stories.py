@@ -140,7 +140,7 @@ class World:
             landed_at=at,
             mr_iid=event.get("mr", 0),
             mr_sha=request.contains[0] if request else "",
-            files=tuple(event["files"]) if "files" in event else None,
+            files=tuple(files) if isinstance(files := event.get("files"), list) else None,
             reverts=tuple(many(event.get("reverts"))),
             author=event.get("by", ""),
         )

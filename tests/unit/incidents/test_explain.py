@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.incidents.test_judge import make_pipeline, make_record, make_request
-from worker.incidents.explain import blames_unproven, choose_runs_again, explain_request, list_hits
+from worker.incidents.explain import (
+    blames_unproven,
+    choose_runs_again,
+    count_runs,
+    explain_request,
+    list_hits,
+)
 from worker.incidents.judge import judge_branch
 from worker.incidents.record import (
     BranchFailure,
@@ -97,6 +103,17 @@ def test_merged_and_mending_requests_are_not_hit() -> None:
     assert list_hits(record, requests) == {"branch-main-2": (21,)}
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_who_runs_behind_a_fix_fails_by_itself_also_when_the_fix_is_over(is_over: bool) -> None:
+    mender = replace(make_request(23, "B", 1300, unit="ok"), is_over=is_over)
+    behind = replace(
+        make_request(24, "B", 1400, unit="E"), kind=PipelineKind.MERGE_TRAIN, cars=(23,)
+    )
+    record = judge_branch(BROKEN, [mender, behind], 5000)
+    assert record.incidents[0].menders == (() if is_over else (23,))
+    assert explain_request(record, behind).own == (("unit", "E"),)
+
+
 # ---------------------------------------------------------------------------------- run again
 
 
@@ -111,21 +128,21 @@ def _make_outage() -> tuple[BranchRecord, list[RequestRecord]]:
     return judge_branch(make_record("A", *pipelines), requests, 5000), requests
 
 
-@pytest.mark.parametrize(("most", "iids"), [(0, []), (1, [23]), (2, [23, 22]), (9, [23, 22, 21])])
-def test_newest_run_again_at_most_so_many(most: int, iids: list[int]) -> None:
-    record, requests = _make_outage()
-    chosen = choose_runs_again(record, record.incidents[0], requests, most)
-    assert [iid for iid, _ in chosen] == iids
-
-
-def test_what_ran_again_counts_and_is_not_chosen_twice() -> None:
+def test_the_newest_are_run_again_first_and_each_once() -> None:
     record, requests = _make_outage()
     (incident,) = record.incidents
-    ran = replace(
-        requests[2], run_again=(requests[2].jobs[0].job_id,), told_incidents=(incident.incident_id,)
-    )
-    chosen = choose_runs_again(record, incident, [*requests[:2], ran], 2)
-    assert [iid for iid, _ in chosen] == [22]
+    chosen = choose_runs_again(record, incident, requests)
+    assert [iid for iid, _ in chosen] == [23, 22, 21]
+    asked = replace(requests[1], run_again=(requests[1].jobs[0].job_id,))
+    chosen = choose_runs_again(record, incident, [requests[0], asked, requests[2]])
+    assert [iid for iid, _ in chosen] == [23, 21]
+
+
+def test_what_really_ran_is_counted_by_the_incident_that_was_why() -> None:
+    _, requests = _make_outage()
+    ran = replace(requests[0], run_again=(1, 2), ran_for=((1, "i1"), (2, "i1"), (3, "i2")))
+    refused = replace(requests[1], run_again=(4,))
+    assert [count_runs(each, [ran, refused]) for each in ("i1", "i2", "i3")] == [1, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +152,7 @@ def test_what_ran_again_counts_and_is_not_chosen_twice() -> None:
 def test_what_must_not_run_again(change: dict[str, object]) -> None:
     record, requests = _make_outage()
     changed = replace(requests[2], **change)  # type: ignore[arg-type]
-    assert choose_runs_again(record, record.incidents[0], [changed], 5) == ()
+    assert choose_runs_again(record, record.incidents[0], [changed]) == ()
 
 
 # ---------------------------------------------------------------------------------- trains
@@ -178,6 +195,25 @@ def test_branch_that_fails_under_the_train_without_an_incident() -> None:
     request = _make_car(31, "A", (), "E")
     red = make_record("A", make_pipeline(1, "A", 100, build="E"))
     assert find_breaker(red, request, [request]).cause is TrainCause.BRANCH
+
+
+@pytest.mark.parametrize(
+    ("fix", "cause", "car"),
+    [
+        ({"build": "ok"}, TrainCause.OWN, 32),
+        ({"lint": "ok"}, TrainCause.BRANCH, 0),
+        ({"build": "E"}, TrainCause.BRANCH, 0),
+        ({"build": "-"}, TrainCause.BRANCH, 0),
+    ],
+)
+def test_what_a_car_in_front_has_mended_is_broken_by_who_is_behind_it(
+    fix: dict[str, str], cause: TrainCause, car: int
+) -> None:
+    red = make_record("A", make_pipeline(1, "A", 100, build="E"))
+    front = replace(make_request(31, "A", 1031, **fix), kind=PipelineKind.MERGE_TRAIN)
+    request = _make_car(32, "A", (31,), "E")
+    found = find_breaker(red, request, [front, request])
+    assert (found.cause, found.car) == (cause, car)
 
 
 def test_car_that_has_landed_since_is_the_same_code() -> None:

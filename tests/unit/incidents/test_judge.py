@@ -325,3 +325,15 @@ def _check(incident: Incident) -> None:
             assert failure.until_pipeline or failure.ended_by == GONE
         if failure.ended_by == NOBODY:
             assert failure.until_pipeline
+
+
+def test_two_looks_at_a_branch_are_in_the_order_of_the_branch_whatever_the_commits_say() -> None:
+    older, newer = make_record("AB"), make_record("BC")
+    late = replace(newer, landings=(newer.landings[0], replace(newer.landings[1], landed_at=0.0)))
+    for one, other in ((older, late), (late, older), (late, late)):
+        shas = [each.sha for each in one.join(other).landings]
+        assert shas == (["A", "B", "C"] if one is not other else ["B", "C"])
+    apart = make_record("ABCD").landings
+    early, then = replace(older, landings=apart[:2]), replace(older, landings=apart[2:])
+    assert [each.sha for each in then.join(early).landings] == ["A", "B", "C", "D"]
+    assert [each.sha for each in make_record("").join(early).landings] == ["A", "B"]

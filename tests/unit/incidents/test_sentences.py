@@ -150,6 +150,14 @@ def test_a_part_is_said_to_be_one() -> None:
     assert "Nothing to do here for that part. This note will say when" in write(OPEN, whole=False)
 
 
+def test_what_helps_for_a_part_is_said_of_that_part() -> None:
+    helps = write(CLOSED, whole=False).split("\n\n")[1]
+    assert helps == (
+        "**What helps:** Rebase onto `main` for `unit`; a retry runs the same commit and fails "
+        "again."
+    )
+
+
 def test_what_is_partly_green_again_says_which_jobs() -> None:
     partly = replace(OPEN, failures=(GREEN_UNIT, LINT))
     line, helps = write(partly, request=BOTH).split("\n\n")
@@ -162,13 +170,17 @@ def test_what_is_partly_green_again_says_which_jobs() -> None:
 
 def test_a_request_whose_own_job_is_green_is_not_told_that_the_branch_is() -> None:
     partly = replace(OPEN, failures=(GREEN_UNIT, LINT))
-    line, helps = write(partly).split("\n\n")
+    passed = JobEnd("lint", 2, JobOutcome.PASSED)
+    has_both = replace(REQUEST, jobs=(*REQUEST.jobs, passed))
+    line, helps = write(partly, request=has_both).split("\n\n")
     assert line == f"**Partly green again:** `unit` on `main` {GREEN}; `lint` is not yet."
     assert helps.startswith("**What helps:** Rebase onto `main`")
     other = Incident("main-104", IncidentState.OPEN, (LINT,))
     record = replace(RECORD, incidents=(CLOSED, other))
-    said = write_block(record, REQUEST, Scene((CLOSED,), 0, NOW, HOSTS))
+    said = write_block(record, has_both, Scene((CLOSED,), 0, NOW, HOSTS))
     assert said.startswith("**Partly green again:** ")
+    line, _ = write(partly).split("\n\n")
+    assert line == f"**Green again:** `unit` on `main` {GREEN}."
 
 
 @pytest.mark.parametrize(
@@ -224,7 +236,10 @@ def test_a_flake_is_taken_back_where_it_was_all_that_was_said() -> None:
 def test_a_train_says_who_broke_it() -> None:
     own = write_train(REQUEST, 21)
     assert own.startswith("**Dropped from the merge train:** this change broke it: ")
-    other = write_train(REQUEST, 32, (31,), P102)
+    assert own.endswith("its pipeline failed, and the branch without it does not fail like this.")
+    behind = replace(REQUEST, cars=(31, 32))
+    assert "what was in front of it does not fail like this" in write_train(behind, 32)
+    other = write_train(behind, 32, (31,), P102)
     assert "`!32` broke it, together with `!31`: its pipeline was the first that failed" in other
     assert other.endswith("add this merge request to the merge train again.")
 

@@ -201,7 +201,7 @@ def test_it_runs_nothing_again() -> None:
     over = judge_branch(make_record("A", *runs), (), 5000)
     assert [each.first.ended_by for each in over.incidents] == [NOBODY]
     requests = [make_unknown(21, "A", 1200), make_request(22, "A", 1200, unit="E")]
-    assert choose_runs_again(over, over.incidents[0], requests, 9) == ()
+    assert choose_runs_again(over, over.incidents[0], requests) == ()
 
 
 def test_a_merge_request_is_no_second_witness() -> None:

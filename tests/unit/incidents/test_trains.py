@@ -75,6 +75,18 @@ CASES: dict[str, tuple[TrainBreak, tuple[TrainCause, int]]] = {
         find(make_run(1, RED), branch={"unit": "E"}),
         (TrainCause.BRANCH, 0),
     ),
+    "behind the car that mends a red branch": (
+        find(ONE, TWO, branch={"unit": "E"}),
+        (TrainCause.OWN, 2),
+    ),
+    "behind that one and the culprit": (
+        find(ONE, TWO, THREE, branch={"unit": "E"}),
+        (TrainCause.CAR, 2),
+    ),
+    "behind that one and one that is not known": (
+        find(ONE, THREE, branch={"unit": "E"}),
+        NOBODY,
+    ),
     "the second": (find(ONE, TWO), (TrainCause.OWN, 2)),
     "behind the second": (find(ONE, TWO, THREE), (TrainCause.CAR, 2)),
     "behind the first": (

@@ -221,7 +221,7 @@ def test_a_hit_is_counted_without_reading_the_others(landed: Branch) -> None:
     (last,) = landed.play("25m")
     counted = Hook(landed.store, "list_requests", refuse)  # type: ignore[arg-type]
     assert not isinstance(landed.run(last, change_parts(landed.deps, incidents=counted)), Skipped)
-    assert landed.incident.hits == landed.incident.hit == (21, 22)
+    assert landed.incident.hits == landed.incident.told_requests == (21, 22)
     assert "1 other merge request" in landed.notes[22]
 
 

@@ -9,6 +9,7 @@ from tests.simulators.gitlab import GitLabSim
 from worker.conversation.context import Status
 from worker.conversation.events import Asking
 from worker.errors import Busy, ModelError, StoreError
+from worker.settings.runs import LedgerSettings
 from worker.turns.parts import Finished
 from worker.turns.session import CHECK_SECONDS
 
@@ -85,7 +86,7 @@ def test_gitlab_is_not_asked_at_every_step_whether_the_run_still_matters(
 
     at.on_asking = count
     at.script_answers(*[says("", call(f"c{number}")) for number in range(10)], FINDING)
-    at.run_failed()
+    at.run_failed(ledger_settings=LedgerSettings(days=0))
     during = [seen.path for seen in sim.requests[before:] if seen.method == "GET"]
     (last_look,) = during  # for copies of the note, after the commit
     assert last_look.endswith("/notes")

@@ -57,7 +57,13 @@ class Sweeps:
             scene.project, scene.developer, ref=ref, sha=sha, source=source, status=status
         )
 
-    def know(self, *pipelines: Pipeline, branch: str = "main", is_red: bool = False) -> None:
+    def know(
+        self,
+        *pipelines: Pipeline,
+        branch: str = "main",
+        is_red: bool = False,
+        waiting: tuple[int, ...] = (),
+    ) -> None:
         """Let these have been looked at."""
         kept = tuple(
             BranchPipeline(each.id, each.sha, each.source, 1.0, 2.0, (), "", each.created_at)
@@ -66,6 +72,7 @@ class Sweeps:
         project = self.at.scene.project
         incidents = (Incident("one", IncidentState.OPEN, ()),) if is_red else ()
         record = BranchRecord(project.id, project.path, branch, (), kept, incidents)
+        record = replace(record, waiting_cars=waiting)
         store = self.at.build_deps().storage.incidents
         assert store.change_branch(project.id, branch, lambda before: record) == record
 
@@ -178,6 +185,16 @@ def test_a_red_branch_is_looked_at_in_any_case(sweeps: Sweeps) -> None:
     (swept,) = sweeps()
     assert sweeps.numbers() == [made.id, newer.id]
     assert sweeps(watched=()) == []
+
+
+def test_a_branch_whose_train_somebody_waits_for_is_looked_at_in_any_case(sweeps: Sweeps) -> None:
+    first = sweeps.end("success")
+    sweeps.know(waiting=(41,))  # what it waits for is the branch's own run
+    assert [each.was_begun for each in sweeps()] == [True]
+    sweeps.know(first, waiting=(41,))  # or that of a car in front
+    assert [each.was_begun for each in sweeps()] == [False, True]
+    sweeps.know(first)
+    assert [each.was_begun for each in sweeps()] == [False]
 
 
 def test_what_is_in_the_journal_is_left_to_it(sweeps: Sweeps, at: Job) -> None:

@@ -60,7 +60,7 @@ def test_it_is_told_like_any_other_but_not_in_notes(silent: Branch) -> None:
     assert (row.jobs, row.is_told) == ("unit", True)
     silent.run_all("40m")
     assert silent.incident.state is IncidentState.CLOSED
-    assert (silent.issues, silent.incident.hit) == (["closed"], ())
+    assert (silent.issues, silent.incident.told_requests) == (["closed"], ())
     told = [each for each in silent.events if isinstance(each, IncidentOpened | IncidentClosed)]
     assert [type(each) for each in told] == [IncidentOpened, IncidentClosed]
     assert len(silent.notes) == 2

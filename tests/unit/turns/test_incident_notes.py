@@ -13,6 +13,7 @@ from tests.simulators.gitlab import GitLabSim, MergeRequest, Pipeline
 from tests.steps import Killed
 from tests.surveyed import RACE, At, concludes
 from worker.conversation.context import INCIDENT
+from worker.conversation.triggers import Trigger
 from worker.incidents.judge import judge_branch
 from worker.incidents.record import BranchRecord, JobOutcome, RequestRecord
 from worker.lab.gitlab.state import Commit
@@ -114,8 +115,11 @@ def note(at: At, mr: MergeRequest | None = None) -> str:
     return body
 
 
-def tell(at: At, record: BranchRecord, iid: int = 1) -> None:
-    incident_notes.tell_request(record, request(at, iid), at.build_deps())
+def tell(at: At, record: BranchRecord, iid: int = 1) -> list[Trigger]:
+    """Tell what holds now; return what that begins."""
+    begun: list[Trigger] = []
+    incident_notes.tell_request(record, request(at, iid), at.build_deps(), begun.append)
+    return begun
 
 
 def edits(at: At) -> int:

@@ -46,7 +46,7 @@ P = TypeVar("P")
 
 T = TypeVar("T", bound=BaseModel)
 
-Query = Mapping[str, str | int]
+Query = Mapping[str, str | int | Sequence[int]]
 
 
 class NotFound(SourceError):

@@ -10,12 +10,13 @@ from urllib.parse import quote
 from worker.conversation.context import Subject
 from worker.gitlab.ports import EndedRun
 from worker.gitlab.read import wire
-from worker.gitlab.read.api import NotFound
-from worker.gitlab.read.branch import BranchReader, explain_end
+from worker.gitlab.read.api import NotFound, Query
+from worker.gitlab.read.branch import ENDED, LISTED, BranchReader, explain_end
 from worker.gitlab.read.branch_ends import find_ended_runs
 from worker.gitlab.read.job_ends import find_deploying, find_manual_jobs
 from worker.gitlab.read.job_logs import JobLogs
 from worker.gitlab.read.policy import Policy, is_members
+from worker.gitlab.read.remembered import remember_answers
 from worker.gitlab.read.request import RequestReader
 from worker.gitlab.read.served import ServedReads
 from worker.gitlab.read.subjects import AT_WORK, explain_outdated, read_merge_request
@@ -56,6 +57,13 @@ class IncidentReads(ServedReads):
         mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
         return "" if mr.state == "opened" else f"merge request !{mr.iid} is {mr.state}"
 
+    def list_open(self, project_id: int, iids: Collection[int]) -> frozenset[int]:
+        """Return which of the merge requests, at most 100, are open: in one request."""
+        path, what = f"/projects/{project_id}/merge_requests", "which merge requests are open"
+        query: Query = {"state": "opened", "iids[]": sorted(iids)}
+        found = self._client.page(path, wire.MergeRequest, what, 1, 100, query)
+        return frozenset(each.iid for each in found.items)
+
     def find_target_branch(self, subject: Subject) -> str:
         """Return the merge request's target branch. Raises SourceError."""
         mr = read_merge_request(self._client, subject.project_id, subject.mr_iid)
@@ -89,6 +97,16 @@ class IncidentReads(ServedReads):
     def read_branch(self, record: BranchRecord, *, only_news: bool = False) -> BranchRecord:
         """Return the record with the branch's newer landings and pipelines; bounded."""
         return BranchReader(self._client, self._redact).read(record, only_news=only_news)
+
+    def read_new_failures(self, record: BranchRecord) -> BranchRecord:
+        """Return the record as `read_branch` does if the branch has failed since: in a pipeline
+        that the record does not have, or has as it was before its jobs ran again; else the record
+        itself. That is seen by one request. Where nothing is known, the newest pipeline counts."""
+        path, what = f"/projects/{record.project_id}", f"the pipelines of {record.branch}"
+        with remember_answers():  # it is listed once
+            listed = self._client.list_branch_pipelines(path, record.branch, what, LISTED).items
+            has_failed = _has_failed_since(listed, record)
+            return self.read_branch(record, only_news=True) if has_failed else record
 
     def read_request(
         self,
@@ -210,6 +228,19 @@ class IncidentReads(ServedReads):
 
     def _read_place(self, project_id: int) -> _Project:
         return self._client.one(f"/projects/{project_id}", _Project, f"project {project_id}")
+
+
+def _has_failed_since(listed: Sequence[wire.Pipeline], record: BranchRecord) -> bool:
+    known = {each.pipeline_id: each.updated_at for each in record.pipelines}
+    ended = [each for each in listed if each.status in ENDED and is_of_branch(each.source)]
+    if not known:
+        return any(each.status == "failed" for each in ended[:1])
+    oldest = min(known)  # what is older is too old to be kept
+    news = (each for each in ended if each.status == "failed" and each.id >= oldest)
+    return any(
+        each.id not in known or bool(known[each.id] and known[each.id] != each.updated_at)
+        for each in news
+    )
 
 
 def _explain_job(jobs: Sequence[wire.Job], job_id: int, ran: Collection[int]) -> str:

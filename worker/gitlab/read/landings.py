@@ -63,7 +63,7 @@ class LandingReader:
         """
         known = {each.sha: each for each in record.landings}
         folded = {sha for each in record.landings for sha in each.commits}
-        listed = [each for each in self._list_newest() if each.sha not in folded]
+        listed = [each for each in self.list_newest() if each.sha not in folded]
         if not listed:
             return record.landings
         first = next(
@@ -76,7 +76,7 @@ class LandingReader:
             landings[at] = self._describe(landings[at])
         return tuple(_fold_merge_requests(landings, {each.sha for each in record.pipelines}))
 
-    def _list_newest(self) -> list[Landing]:
+    def list_newest(self) -> list[Landing]:
         """Return the newest landings, the oldest first; none if there is no such branch."""
         path = f"/projects/{self.project_id}/repository/commits"
         query = {"ref_name": self.branch, "first_parent": "true"}

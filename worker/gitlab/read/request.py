@@ -2,7 +2,7 @@
 its jobs failed with which errors, whose it is. What the turn has read already is not asked again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from worker.conversation.context import Subject
@@ -18,19 +18,23 @@ from worker.gitlab.read.job_ends import (
     get_end_time,
 )
 from worker.gitlab.read.job_logs import JobLogs
-from worker.gitlab.read.landings import find_reverts
+from worker.gitlab.read.landings import LandingReader, find_reverts
 from worker.gitlab.read.policy import Policy
 from worker.gitlab.read.subjects import read_merge_request
+from worker.gitlab.read.train import TrainReader
 from worker.incidents.errors import read_errors
-from worker.incidents.record import JobEnd, JobOutcome, PipelineKind, RequestRecord
+from worker.incidents.record import (
+    BranchRecord,
+    JobEnd,
+    JobOutcome,
+    PipelineKind,
+    RequestRecord,
+)
 from worker.safety.untrusted import one_line
 from worker.verdict.jobs import FailingJob
 
 MOST_COMMITS = 100
 """Commits of the merge request that are read, the newest."""
-
-MOST_CARS = 20
-"""Cars of a merge train: GitLab runs no more at once."""
 
 _KINDS = {"merge": PipelineKind.MERGED_RESULT, "train": PipelineKind.MERGE_TRAIN}
 _LONGEST_NAME = 100
@@ -68,7 +72,7 @@ class RequestReader:
         kind = _find_kind(pipeline.ref)
         commits = self._list_commits(subject)
         own = tuple(each.id for each in commits if each.id)
-        base, cars = self._find_base(subject, pipeline, mr, kind, own)
+        base, cars = self._find_base(subject, pipeline, mr, kind)
         reverts = (sha for each in commits for sha in find_reverts(each.message or ""))
         author = mr.author.username if mr.author else ""
         return RequestRecord(
@@ -126,7 +130,6 @@ class RequestReader:
         pipeline: wire.Pipeline,
         mr: wire.MergeRequest,
         kind: PipelineKind,
-        own: Sequence[str],
     ) -> tuple[str, tuple[int, ...]]:
         """Return the target's newest commit that the run contained, "" if it is not known, and the
         merge requests in front of it in its train."""
@@ -134,36 +137,23 @@ class RequestReader:
             refs = mr.diff_refs
             is_head = pipeline.sha == mr.sha and refs is not None and refs.head_sha == mr.sha
             return (refs.base_sha if refs and is_head else ""), ()
-        below = self._list_below(subject, pipeline.sha)
         if kind is PipelineKind.MERGED_RESULT:
-            return (below[0] if below else ""), ()
-        trains = self._list_trains(subject)
-        cars: list[int] = []
-        for sha in below:
-            if (iid := trains.get(sha)) is None:
-                # A train that only moves the branch forward has the commits one by one.
-                return ("" if sha in own else sha), tuple(reversed(cars))
-            cars.append(iid)
-        return "", tuple(reversed(cars))
+            return self._find_below(subject, pipeline.sha), ()
+        landed = LandingReader(
+            self.client, subject.project_id, mr.target_branch, self.redact
+        ).list_newest()
+        record = BranchRecord(subject.project_id, subject.project, mr.target_branch, tuple(landed))
+        return TrainReader(self.client, record, self.redact).find_base(pipeline.sha)
 
-    def _list_below(self, subject: Subject, sha: str) -> list[str]:
-        """Return what the commit that GitLab made was made onto, by the first parents; none if it
-        is gone."""
+    def _find_below(self, subject: Subject, sha: str) -> str:
+        """Return what the commit that GitLab made was made onto; "" if it is gone."""
         path = f"/projects/{subject.project_id}/repository/commits"
         query, what = {"ref_name": sha, "first_parent": "true"}, f"the commits below {sha[:8]}"
         try:
-            found = self.client.page(path, wire.Commit, what, 1, MOST_CARS + 2, query).items
+            found = self.client.page(path, wire.Commit, what, 1, 2, query).items
         except NotFound:
-            return []
-        return [each.id for each in found][1:]
-
-    def _list_trains(self, subject: Subject) -> Mapping[str, int]:
-        """Return the merge requests of the newest train pipelines, by what these ran on."""
-        path, what = f"/projects/{subject.project_id}/pipelines", "the merge trains' pipelines"
-        query = {"source": "merge_request_event"}
-        found = self.client.page(path, wire.Pipeline, what, 1, 100, query).items
-        refs = ((each.sha, wire.OF_MR.fullmatch(each.ref)) for each in found)
-        return {sha: int(ref[1]) for sha, ref in refs if ref and ref[2] == "train"}
+            return ""
+        return found[1].id if len(found) > 1 else ""
 
     def _add_deployments(
         self, subject: Subject, pipeline: wire.Pipeline, jobs: tuple[JobEnd, ...]

@@ -93,6 +93,12 @@ class TrainReader:
         request = replace(request, base=place.base, cars=place.iids)
         return TrainRuns(request, record, tuple(found), True, is_settled and ran)
 
+    def find_base(self, sha: str) -> tuple[str, tuple[int, ...]]:
+        """Return the branch's newest commit in the one that a train's pipeline ran on, "" if that
+        is not certain, and the cars in front. Raises SourceError."""
+        place = self._find_place(sha, self._list_trains())
+        return (place.base, place.iids) if place else ("", ())
+
     def read_own(self, request: RequestRecord) -> tuple[RequestRecord, ...]:
         """Return other runs of a car's merge request that have passed, with the same own commits.
         Raises SourceError."""
@@ -172,8 +178,18 @@ class TrainReader:
             return ()
 
     def _find_landed(self, base: str, listed: Listing[wire.Pipeline]) -> BranchPipeline | None:
-        """Return the run of a train whose only car has become the branch's commit `base`, with
-        nothing in between: it ran on the same code."""
+        """Return the passed run of a train whose only car has become the branch's commit `base`:
+        it ran on the same code."""
+        run = _find_tips(listed).get(base) or self._find_merged(base, listed)
+        if run is None or run.status != "success":
+            return None
+        jobs = self._read_run(run, PipelineKind.MERGE_TRAIN).jobs
+        ended = get_end_time(jobs)
+        return BranchPipeline(run.id, base, run.source, ended, ended, jobs, run.web_url)
+
+    def _find_merged(self, base: str, listed: Listing[wire.Pipeline]) -> wire.Pipeline | None:
+        """Return the newest run of a train whose only car was merged as `base`, on what was the
+        branch before; the branch was not moved forward to the run's own commit."""
         landings = [each.sha for each in self.record.landings]
         at = landings.index(base)
         path = f"/projects/{self.record.project_id}/repository/commits/{base}/merge_requests"
@@ -188,14 +204,8 @@ class TrainReader:
         name = f"refs/merge-requests/{made[0].iid}/train"
         runs = (each for each in listed.items if each.ref == name)
         newest = max(runs, key=lambda each: each.id, default=None)
-        if newest is None or newest.status != "success":
-            return None
-        place = self._find_place(newest.sha, listed)
-        if place is None or place.cars or place.base != landings[at - 1]:
-            return None
-        jobs = self._read_run(newest, PipelineKind.MERGE_TRAIN).jobs
-        ended = get_end_time(jobs)
-        return BranchPipeline(newest.id, base, newest.source, ended, ended, jobs, newest.web_url)
+        place = self._find_place(newest.sha, listed) if newest else None
+        return newest if place and not place.cars and place.base == landings[at - 1] else None
 
 
 def _find_iid(pipeline: wire.Pipeline) -> int:

@@ -182,7 +182,8 @@ def _list_commit_merge_requests(call: Call) -> Answer:
     found = [
         mr
         for _, mr in sorted(owner.merge_requests.items(), reverse=True)
-        if sha in {mr.merge_commit_sha, mr.squash_commit_sha, *(each.sha for each in mr.commits)}
+        if sha in {mr.merge_commit_sha, mr.squash_commit_sha, mr.merged_commit_sha}
+        or sha in {each.sha for each in mr.commits}
         if state in {"all", mr.state}
     ]
     return make_page(call, [views.show_merge_request(mr) for mr in found])

@@ -158,6 +158,8 @@ class MergeRequest:
     squash: bool = False
     merge_commit_sha: str | None = None
     squash_commit_sha: str | None = None
+    merged_commit_sha: str | None = None
+    """What the branch was moved forward to, without a merge commit. GitLab does not show it."""
     merged_at: str | None = None
     closed_at: str | None = None
 

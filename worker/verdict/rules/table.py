@@ -283,16 +283,16 @@ _REASONS = (
     _make_infrastructure_rule(
         "no-runner",
         "No runner can take the job: none is online that has its tags and may run it. {tags}",
-        "See whether a runner with these tags is online, not paused, and enabled for the project; "
-        "then run the job again.",
+        "See whether a runner that may take it is online, not paused, and enabled for the "
+        "project; then run the job again.",
         *NO_RUNNER,
     ),
     replace(
         _make_infrastructure_rule(
             "stuck",
             "No runner took the job in time. {tags}",
-            "See whether the runners that have these tags are online and have room, then run the "
-            "job again.",
+            "See whether the runners that may take it are online and have room, then run the job "
+            "again.",
             *WAITED,
         ),
         has_started=False,

@@ -18,7 +18,9 @@ from tests.unit.pages.pages import (
     Site,
 )
 from worker.pages.ledger import MOST_LIVES, Query, build_page, parse_query
+from worker.sessions.folder import Folder
 from worker.sessions.ledger import LedgerStore
+from worker.sessions.objects import Stored
 
 OWNERS = (("tests/test_ferry.py", "mara, crew/pier"),)
 LATE = "tests.test_ferry.TestSeats test_late"
@@ -167,6 +169,29 @@ def test_the_other_pages_lead_to_it(site: Site) -> None:
     ):
         answer = site.client.get(f"/{page}", auth=("me", TOKEN))
         assert link in Seen(answer.text).links
+
+
+class CountingFolder(Folder):
+    """Counts what is read."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, 10.0)
+        self.names: list[str] = []
+
+    def read(self, name: str, limit: int) -> Stored | None:
+        self.names.append(name)
+        return super().read(name, limit)
+
+
+@pytest.mark.parametrize("query", [Query(), Query(test="test_late"), Query(project="7")])
+def test_each_day_is_read_once_and_one_more_for_its_project(kept: Site, query: Query) -> None:
+    keep(kept.store, make_story(NOW), 8, "aviary/gull")
+    folder = CountingFolder(kept.root)
+    build_page(LedgerStore(folder), NOW, query)
+    projects = 1 if query.project else 2
+    days = len(set(folder.names)) / projects
+    assert days == 11
+    assert len(folder.names) == (days + 1) * projects
 
 
 def test_a_query_is_read_and_linked_alike() -> None:

@@ -131,6 +131,9 @@ def test_a_project_is_chosen_by_id_path_or_glob(kept: Path) -> None:
         ("other", set[str]()),
     ):
         assert {each["test"] for each in read_json(kept, project)["newest"]} == names, project
+    assert [each["test"] for each in read_json(kept)["newest"]] == [
+        *("test_new", "test_gull", "test_late"),
+    ]
     assert "no test is recorded in 30 days" in run(kept, "other").stderr
     assert {each["test"] for each in read_json(kept, "7", "--days", "1")["newest"]} == {"test_new"}
 

@@ -135,7 +135,8 @@ def test_a_strip_has_a_place_for_each_day_of_the_period(site: Site) -> None:
     failed = make_failed("test_a")
     runs = [make_pipeline(at + 1, NOW - at * DAY, failed) for at in (0, 1, 5)]
     twice = replace(runs[1], pipeline_id=7, sha="7" * 40)
-    keep(site.store, [*runs, twice])
+    before = make_pipeline(9, NOW - 6.9 * DAY, failed)
+    keep(site.store, [*runs, twice, before])
     (line,) = build_page(LedgerStore(site.store.records), NOW, Query(test="test_a", days=7)).lines
     assert [(cell.place, cell.flakes, cell.others) for cell in line.strip] == [
         *((1, 0.0, 5.0), (5, 0.0, 10.0), (6, 0.0, 5.0)),

@@ -19,6 +19,8 @@ from tests.browser import Browser, open_browser
 from tests.flow.product import Product, product
 from tests.kept_incidents import LANDINGS, make_closed, make_failure, make_open
 from tests.kept_incidents import keep as keep_branch
+from tests.kept_tests import keep as keep_tests
+from tests.kept_tests import make_pipeline
 from tests.product_stories import CountingModel, ProductStory
 from tests.simulators.gitlab import GitLabSim
 from worker.conversation.context import SessionKey
@@ -27,6 +29,7 @@ from worker.conversation.model import Reply, Request
 from worker.incidents.record import NOBODY
 from worker.jobs.verdict_days import DAY, JudgedTurn, count_day, write_day
 from worker.lab import story
+from worker.ledger.record import FailedTest, NamedTest, PipelineTests, SuiteRun
 from worker.pages.texts import render_note
 from worker.sessions.folder import FolderStore
 from worker.sessions.layout import name_day
@@ -164,6 +167,7 @@ def draw_pages() -> None:
         tell_story(made)
         fill_store(FolderStore(made.folder / "store"), random.Random(7), time.time())
         fill_branches(FolderStore(made.folder / "store"), time.time())
+        fill_tests(FolderStore(made.folder / "store"), random.Random(3), time.time())
         address = made.notes()[0].body.partition("(https://sandpiper.example")[2]
         with made.serve(), open_browser(Path(place) / "chromium") as browser:
             take_pictures(browser, made.url, address.partition(")")[0])
@@ -224,6 +228,47 @@ def fill_branches(store: FolderStore, now: float) -> None:
     keep_branch(store, [over], project_id=8, project="platform/build-images", branch="release/12")
 
 
+TESTS = (
+    # Place, name, job, file, owner, since how many days, how often it fails.
+    ("tests.test_tides.TestWindows", "test_night_boats[23:50]", "unit-tests", "tests/test_tides.py",
+     "mara", 60, 0.05),
+    ("tests.test_seats", "test_seats_are_counted_once", "unit-tests", "tests/test_seats.py",
+     "mara, crew/pier", 40, 0.12),
+    ("e2e/booking.spec.ts", "Booking > refunds a ticket when the bank answers late", "e2e",
+     "e2e/booking.spec.ts", "crew/web", 30, 0.03),
+    ("com.acme.fares.InvoiceTest", "roundsOncePerInvoice(String, int)[2]", "integration",
+     "fares/src/test/java/com/acme/fares/InvoiceTest.java", "", 20, 0.08),
+    ("spec/models/crew_spec.rb", "Crew when it is late sends a message", "rspec",
+     "spec/models/crew_spec.rb", "li", 12, 0.2),
+    ("tests.test_clock", "test_summer_time", "unit-tests", "tests/test_clock.py", "mara", 4, 0.15),
+)  # fmt: skip
+
+
+def fill_tests(store: FolderStore, dice: random.Random, now: float) -> None:
+    """Put made-up tests into the store: eight pipelines a day, in which some fail for a while."""
+    runs = list[PipelineTests]()
+    for number in range(2, 2 * 8 * 59, 2):
+        back = 59 - number / 16
+        failed = [
+            FailedTest(NamedTest(job, place, name), job, "AssertionError", file=file)
+            for place, name, job, file, _, since, often in TESTS
+            if back < since and dice.random() < often
+        ]
+        suites = tuple(
+            SuiteRun(job, 214, sum(each.job == job for each in failed), 0, number, 1, seconds=240.0)
+            for job in sorted({each[2] for each in TESTS})
+        )
+        request = dice.choice([0, 0, dice.randrange(100, 160)])
+        made = make_pipeline(94000 + number, now - back * DAY, *failed, mr=request)
+        runs.append(replace(made, suites=suites))
+        if failed and dice.random() < 0.75:
+            again = make_pipeline(94001 + number, made.created_at + 900, mr=request, sha=made.sha)
+            passed = tuple(replace(each, failed=0) for each in suites)
+            runs.append(replace(again, suites=passed))
+    owners = tuple((each[3], each[4]) for each in TESTS)
+    keep_tests(store, runs, project="northsound/ferrytimes", owners=owners)
+
+
 def make_row(number: int, dice: random.Random, now: float) -> Row:
     """Make up a turn."""
     project, title = TITLES[number % len(TITLES)]
@@ -262,6 +307,7 @@ def take_pictures(browser: Browser, url: str, address: str) -> None:
         ("session-phone", address, 390, 1360, True),
         ("overview", "/sessions", 1100, 1160, False),
         ("incidents", "/incidents", 1100, 700, False),
+        ("tests", "/tests", 1100, 950, False),
         ("report", "/sessions/report?days=90", 1100, 1130, False),
         ("report-phone", "/sessions/report?days=90", 390, 1360, True),
     ):

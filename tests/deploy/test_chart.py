@@ -298,7 +298,7 @@ def test_the_token_that_makes_webhooks_goes_to_its_job_alone() -> None:
 def test_the_ingress_leads_to_the_door_and_the_pages_only() -> None:
     (ingress,) = of_kind(render(MATRIX["receiver alone"]), "Ingress")
     paths = {each["path"] for rule in ingress["spec"]["rules"] for each in rule["http"]["paths"]}
-    assert paths == {http.PATH, http.CI_PATH, "/sessions", "/incidents"}
+    assert paths == {http.PATH, http.CI_PATH, "/sessions", "/incidents", "/tests"}
 
 
 def test_the_receiver_reaches_the_store_and_its_pages_have_the_workers_secret() -> None:

@@ -102,7 +102,9 @@ def test_the_page_says_what_the_command_says_before_and_after_a_sweep(told: Prod
 def test_an_empty_store_has_no_verdicts(told: Product) -> None:
     empty = {"days": 30, "flakiest": [], "frequent": [], "contradicted": []}
     names = ("count", "open", "red_seconds", "hit", "without_model", "saved_seconds")
-    assert read_report(told) == empty | {"incidents": dict.fromkeys(names, 0)}
+    retries = dict.fromkeys(("jobs", "passed", "failed"), 0)
+    more = {"incidents": dict.fromkeys(names, 0), "retries": retries, "flaky_tests": []}
+    assert read_report(told) == empty | more
     assert "There are no verdicts" in told.run("report").stdout
 
 

@@ -12,12 +12,12 @@ FILE = {"worker": 400, "sandbox": 400, "tests": 500}
 FUNCTION = 60
 
 MOST: dict[str, float] = {
-    "files": 429,
-    "lines": 92_035,
-    "public functions and classes": 2_022,
+    "files": 432,
+    "lines": 92_690,
+    "public functions and classes": 2_045,
     "Protocols": 21,
     "private helpers used once in 1,000 lines": 12.6,
-    "modules with one importer": 102,
+    "modules with one importer": 100,
 }
 """What the house may weigh. Who makes it lighter lowers the figure; who must raise one says why."""
 

@@ -37,6 +37,7 @@ _COMMANDS = {
     "sessions": "List stored sessions, or show one: who said what.",
     "settings": "Print a whole sandpiper.yaml: every setting and its default.",
     "sweep": "Find what was lost; remove what is too old to keep.",
+    "tests": "Tests that fail without a cause, and what that costs.",
     "webhook": "What to set in GitLab for a webhook that is made by hand.",
     "worker": "Run jobs from the broker.",
 }

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from worker import wiring
-from worker.cli.layout import print_table
+from worker.cli.layout import LONGEST_LINE, print_table, write_facts
 from worker.cli.stored_sessions import format_time
 from worker.cli.terminal import print_json
 from worker.clock import SystemClock
@@ -21,7 +21,6 @@ from worker.settings import Settings
 _HEADER = ("incident", "since (UTC)", "branch", "what failed", "suspect", "hit", "state", "until")
 _WHAT_FAILED = _HEADER.index("what failed")
 _LONGEST_ERROR = 120
-_LONGEST_LINE = 2000
 _LONGEST_SUSPECT = 60
 _MOST_REQUESTS = 100
 
@@ -164,17 +163,17 @@ def _describe_row(row: IncidentRow, page: str) -> Iterator[str]:
         ("session", incident.session_id),
         ("", page),
     ]
-    yield from _write_facts(facts)
+    yield from write_facts(facts)
     for failure in incident.failures:
         yield ""
-        yield one_line(failure.text, _LONGEST_LINE)
+        yield one_line(failure.text, LONGEST_LINE)
         yield from (f"  {line}" for line in _describe_failure(row, failure))
 
 
 def _describe_failure(row: IncidentRow, failure: BranchFailure) -> Iterator[str]:
     green = f"{failure.green_sha[:8]}, pipeline {failure.green_pipeline}"
     end = row.describe_end(failure)
-    yield from _write_facts(
+    yield from write_facts(
         [
             ("jobs", ", ".join(failure.jobs)),
             ("since", _write_place(failure.since_at, failure.since_pipeline, failure.since_url)),
@@ -190,13 +189,7 @@ def _describe_failure(row: IncidentRow, failure: BranchFailure) -> Iterator[str]
         landing = row.find_landing(sha)
         by = f"by {landing.author}" * bool(landing.author)
         parts = (_write_time(landing.landed_at), row.describe_landing(sha), by)
-        yield one_line(" ".join(filter(None, parts)), _LONGEST_LINE)
-
-
-def _write_facts(facts: Sequence[tuple[str, str]]) -> Iterator[str]:
-    known = [(name, one_line(text, _LONGEST_LINE)) for name, text in facts if text]
-    width = max((len(name) for name, _ in known), default=0)
-    yield from (f"{name:<{width}}  {text}" for name, text in known)
+        yield one_line(" ".join(filter(None, parts)), LONGEST_LINE)
 
 
 def _write_place(at: float, pipeline: int, url: str) -> str:

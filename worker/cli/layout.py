@@ -1,7 +1,7 @@
 """Tables and notes, as wide as the terminal; whole lines where stdout is none."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 from rich.cells import cell_len
@@ -13,8 +13,8 @@ from rich.text import Text
 from worker.cli.terminal import get_width
 from worker.safety.untrusted import one_line, visible
 
-_LONGEST = 2000
-"""The most characters of one cell."""
+LONGEST_LINE = 2000
+"""The most characters of a line, and of one cell."""
 
 _NARROWEST = 12
 """The fewest columns to which a cell is wrapped."""
@@ -37,7 +37,7 @@ def print_table(rows: Sequence[Sequence[str]], fold: int | None = None) -> None:
     `fold` is wrapped if the table is too wide. If it is still too wide, or no column is named, each
     row becomes a paragraph, a line for each cell.
     """
-    cells = [[one_line(cell, _LONGEST) for cell in row] for row in rows]
+    cells = [[one_line(cell, LONGEST_LINE) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     width, console = get_width(), Console()
     over = 0 if width is None else sum(widths) + 2 * (len(widths) - 1) - width
@@ -62,6 +62,13 @@ def print_table(rows: Sequence[Sequence[str]], fold: int | None = None) -> None:
             parts = [each[line] if line < len(each) else "" for each in folded]
             padded = map(pad_text, parts, widths)
             click.echo("  ".join(padded).rstrip())
+
+
+def write_facts(facts: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield a line for each name and text, in two columns; none where there is no text."""
+    known = [(name, one_line(text, LONGEST_LINE)) for name, text in facts if text]
+    width = max((len(name) for name, _ in known), default=0)
+    yield from (f"{name:<{width}}  {text}" for name, text in known)
 
 
 def print_note(title: str, note: str) -> None:

@@ -7,12 +7,16 @@ import click
 from worker import wiring
 from worker.cli.layout import print_table
 from worker.cli.terminal import print_json
+from worker.cli.tests import make_json
 from worker.clock import SystemClock
 from worker.jobs import precision
 from worker.jobs.incident_rows import describe_sum, read_rows, sum_rows
+from worker.jobs.ledger_rows import describe_flaky, rank_projects
 from worker.jobs.verdict_days import DAY, DayReport, read_days
+from worker.ledger.history import Order
 from worker.safety.untrusted import one_line
 from worker.sessions.incidents import IncidentStore
+from worker.sessions.ledger import LedgerStore
 from worker.sessions.retries import RetryStore
 from worker.verdict.retries import describe_retries
 
@@ -46,8 +50,11 @@ def command(config: str | None, days: int, project: str, fresh: bool, form: str 
     reports = read_days(store, now, days, project, fresh=fresh)
     incidents = sum_rows(read_rows(IncidentStore(store.records), project), now, days)
     again = RetryStore(store.records).count(now - days * DAY, project)
+    ledger = LedgerStore(store.records)
+    flaky = rank_projects(ledger, project, now, days, precision.MOST_FREQUENT).tests[Order.FLAKIEST]
     if form == "json":
         counted = {
+            "flaky_tests": [make_json(row) for row in flaky],
             "retries": {
                 "jobs": again.count,
                 "passed": again.passed_count,
@@ -69,12 +76,16 @@ def command(config: str | None, days: int, project: str, fresh: bool, form: str 
             click.echo(f"\nRed branches: {told}.")
         if told := describe_retries(again):
             click.echo(f"\nRun again: {told}.")
+        if lines := [f"- {line}" for line in describe_flaky(flaky, precision.write_code)]:
+            click.echo("\n".join(["\nFlakiest tests:\n", *lines]))
     else:
         _print_tables(reports)
         if told := describe_sum(incidents):
             click.echo(f"red branches: {told}")
         if told := describe_retries(again):
             click.echo(f"run again: {told}")
+        for line in describe_flaky(flaky):
+            click.echo(one_line(f"flaky test: {line}", _LONGEST))
 
 
 def _print_tables(days: Sequence[DayReport]) -> None:

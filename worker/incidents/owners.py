@@ -8,6 +8,7 @@ is not known here. See https://docs.gitlab.com/user/project/codeowners/reference
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 PLACES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 """Where the file may lie; the first one that is there holds."""
@@ -45,13 +46,19 @@ def list_owners(text: str, paths: Iterable[str]) -> tuple[str, ...]:
     In every section the last line that matches holds, so that a path may have the owners of
     several sections.
     """
+    some = tuple(dict.fromkeys(paths))[:MOST_PATHS]
+    return tuple(dict.fromkeys(chain.from_iterable(map_owners(text, some).values())))
+
+
+def map_owners(text: str, paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the owners of each path, in the order of the sections."""
     sections = _parse_sections(text)
-    found: dict[str, None] = {}
-    for path in tuple(dict.fromkeys(paths))[:MOST_PATHS]:
-        steps = tuple(path.lstrip("/").split("/"))
-        for rules in sections:
-            found.update(dict.fromkeys(_find_in_section(rules, steps)))
-    return tuple(found)
+    return {path: _find_owners(sections, tuple(path.lstrip("/").split("/"))) for path in paths}
+
+
+def _find_owners(sections: Iterable[Sequence[_Rule]], steps: tuple[str, ...]) -> tuple[str, ...]:
+    found = chain.from_iterable(_find_in_section(rules, steps) for rules in sections)
+    return tuple(dict.fromkeys(found))
 
 
 def _find_in_section(rules: Sequence[_Rule], steps: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from worker.conversation.context import OF_OTHERS, Subject
-from worker.errors import SandpiperError, StoreError
+from worker.errors import SandpiperError, SourceError, StoreError
+from worker.incidents.owners import map_owners
+from worker.ledger.names import find_file
 from worker.ledger.record import DayRecord, PipelineTests
 from worker.ledger.record_json import RecordError
 from worker.sessions.layout import name_day
@@ -24,6 +26,8 @@ DAY = 86_400.0
 EARLY = 600.0
 """Seconds after its last change in which a pipeline that has reported nothing is not believed:
 GitLab reads the reports after the pipeline has ended."""
+
+_MOST_OWNERS = 5
 
 
 def record_tests(project_id: int, pipeline_id: int, deps: Deps, project: str = "") -> None:
@@ -78,11 +82,32 @@ def store_tests(
 
     def put(record: DayRecord | None) -> DayRecord:
         before = record or DayRecord(project_id, project, day)
-        return replace(before, project=project or before.project).put(found)
+        return replace(before, project=project or before.project).put(found).own(owners)
 
     kept = [each for each in found if is_kept(each.created_at, deps)]
     if kept:
+        owners = find_owners(project_id, day, kept, deps)
         deps.storage.ledger.change_day(project_id, day, put)
+
+
+def find_owners(
+    project_id: int, day: str, found: Sequence[PipelineTests], deps: Deps
+) -> dict[str, str]:
+    """Find who owns the files of tests that failed, as far as the day's record does not say it: by
+    the CODEOWNERS file of the default branch, which no merge request has changed. Nobody if GitLab
+    does not say; raises StoreError alone."""
+    failures = (failed for each in found for failed in each.failures)
+    paths = {path for each in failures if (path := find_file(each.test, each.file))}
+    if not paths:
+        return {}
+    record = deps.storage.ledger.read_day(project_id, day)
+    unknown = sorted(paths.difference(path for path, _ in record.owners) if record else paths)
+    try:
+        text = deps.gitlab.pipelines.read_owners_file(project_id, "HEAD") if unknown else ""
+    except SourceError as error:
+        log.info("project %d: the owners of tests are not known: %s", project_id, error)
+        return {}
+    return {path: ", ".join(who[:_MOST_OWNERS]) for path, who in map_owners(text, unknown).items()}
 
 
 def is_early(found: PipelineTests, deps: Deps) -> bool:

@@ -155,17 +155,17 @@ def write_digest(reports: Sequence[DayReport], days: int) -> str:
             cells = [each.replace("|", "\\|").replace("`", "'") for each in write_row(group)]
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
-    if frequent := [f"- {line}" for line in list_frequent_lines(reports, _write_code)]:
+    if frequent := [f"- {line}" for line in list_frequent_lines(reports, write_code)]:
         lines += ["Most frequent:", "", *frequent, ""]
     if wrong := list_wrong_verdicts(reports):
         lines += ["Contradicted, to be read and learnt from:", ""]
     for each in wrong:
         where = f"{each.web_url}, {each.session_id}"
-        lines.append(f"- {each.verdict}: {_write_code(each.reason)} ({where})")
+        lines.append(f"- {each.verdict}: {write_code(each.reason)} ({where})")
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _write_code(text: str) -> str:
+def write_code(text: str) -> str:
     """Return text of a model or a job as Markdown code, in which it cannot mention, load or link
     anything."""
     line = one_line(text, _MOST_TEXT).replace("`", "'")

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from worker.ledger.names import get_stem, is_renamed, name_suite
 from worker.ledger.record import DayRecord, FailedTest, NamedTest, PipelineTests, RanOn, SuiteRun
@@ -44,6 +45,8 @@ class Seen:
     """The pipeline that proves it, 0 if none does."""
     seconds: float
     """How long the failed jobs of its suite took there."""
+    file: str = ""
+    """The test's file, as far as the report has named it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,26 @@ class Life:
     """The tests that have failed in just the same runs, if it was several."""
     former: tuple[NamedTest, ...] = ()
     """What it may have been called before: nothing of that is counted here."""
+    runs_since: int = 0
+    """In how many pipelines its jobs have run after its last failure."""
 
     @property
     def flakes(self) -> tuple[Seen, ...]:
         """Its failures that were flakes."""
         return tuple(each for each in self.failures if each.passed_again)
+
+    @property
+    def troubles(self) -> tuple[Seen, ...]:
+        """Its failures that are not one merge request's own: flakes, and on the default branch."""
+        return tuple(
+            each for each in self.failures if each.passed_again or each.ran_on is RanOn.DEFAULT
+        )
+
+    @property
+    def troubled_seconds(self) -> float:
+        """The time between the first and the last of these."""
+        times = [each.made_at for each in self.troubles]
+        return max(times) - min(times) if times else 0.0
 
     @property
     def requests(self) -> frozenset[int]:
@@ -92,24 +110,56 @@ def find_lives(
     }
 
 
-def list_flaky(days: Iterable[DayRecord], since: float, most: int = 50) -> tuple[Life, ...]:
-    """Return the tests that are proven to be flaky, first those that were so on most commits, then
-    most often; of tests that fail only together the first one."""
+class Order(StrEnum):
+    """By what tests are ranked, as people are told it."""
+
+    FLAKIEST = "flakiest"
+    """Failed in the most commits without a cause, then most often; only proven flakes count."""
+    NEWEST = "newest"
+    """The last ones to fail for the first time."""
+    SLOWEST = "slowest"
+    """Those that are the longest to be mended: from the first failure to the last one."""
+
+
+def get_rank(life: Life, order: Order) -> tuple[float, ...]:
+    """Return the rank of a test, the first one being the least; (): it is not ranked."""
+    if order is Order.NEWEST:
+        return (-life.first_failure_at,) if life.troubles else ()
+    if order is Order.SLOWEST:
+        return (-life.troubled_seconds,) if life.troubled_seconds else ()
+    commits, flakes = len({each.sha for each in life.flakes}), len(life.flakes)
+    return (-commits, -flakes / max(life.runs, 1), -life.failures[-1].made_at) if flakes else ()
+
+
+def rank_tests(
+    days: Iterable[DayRecord], since: float, most: int = 50
+) -> dict[Order, tuple[Life, ...]]:
+    """Return the first tests in each order, by what was recorded since then (epoch seconds): none
+    that has only failed in merge requests without a proof that it was a flake. Of tests that fail
+    only together the first one stands for all."""
     history = _History(days, since)
-    lives = [life for test in history.failures if (life := history.tell(test)).flakes]
-    lives.sort(
-        key=lambda life: (
-            -len({each.sha for each in life.flakes}),
-            -len(life.flakes) / max(life.runs, 1),
-            -life.failures[-1].made_at,
-            life.test,
-        )
+    lives = [history.tell(test) for test in history.failures]
+    ranking = dict[Order, tuple[Life, ...]]()
+    for order in Order:
+        ranked = [(rank, life.test, life) for life in lives if (rank := get_rank(life, order))]
+        found: dict[NamedTest, Life] = {}
+        for _, test, life in sorted(ranked, key=lambda each: each[:2]):
+            if len(found) < most and found.keys().isdisjoint(life.together):
+                found[test] = replace(life, former=history.find_former(test))
+        ranking[order] = tuple(found.values())
+    return ranking
+
+
+def find_named(days: Iterable[DayRecord], name: str, since: float) -> tuple[Life, ...]:
+    """Return the lives of the failed tests that a person calls so: by their whole name, with their
+    class or file or without; if there is none, those whose name has this in it. Sorted."""
+    history, wanted = _History(days, since), name.casefold().strip()
+    said = {test: f"{test.place} {test.name}".casefold() for test in history.failures}
+    whole = [test for test in said if wanted in (test.name.casefold(), said[test].strip())]
+    found = whole or [test for test, words in said.items() if wanted in words]
+    return tuple(
+        replace(history.tell(test), former=history.find_former(test)) for test in sorted(found)
     )
-    found: dict[NamedTest, Life] = {}
-    for life in lives:
-        if len(found) < most and found.keys().isdisjoint(life.together):
-            found[life.test] = replace(life, former=history.find_former(life.test))
-    return tuple(found.values())
 
 
 # ---------------------------------------------------------------------------- all that is recorded
@@ -156,13 +206,16 @@ class _History:
         places = self.failures.get(test, {})
         alike = self._groups[frozenset(places)] if len(places) >= _LEAST_TOGETHER else ()
         seen = [self._see(number, failed) for (number, _), failed in places.items()]
+        ran = self._jobs.get(test.suite, [])
+        last = max((number for number, _ in places), default=0)
         return Life(
             test,
-            runs=max(len(self._jobs.get(test.suite, ())), len(seen)),
+            runs=max(len(ran), len(seen)),
             failures=tuple(sorted(seen, key=lambda each: (each.made_at, each.pipeline_id))),
             since_at=self._begin,
             first_failure_at=self._first.get(test, 0.0),
             together=tuple(each for each in alike if each != test),
+            runs_since=len(ran) - bisect_right(ran, last) if places else 0,
         )
 
     def find_former(self, test: NamedTest) -> tuple[NamedTest, ...]:
@@ -201,6 +254,7 @@ class _History:
             passed_again=bool(proof),
             passed_in=proof,
             seconds=run.seconds if run else 0.0,
+            file=failed.file,
         )
 
     def _find_pass(self, pipeline: PipelineTests, run: SuiteRun | None, failed: FailedTest) -> int:

@@ -19,6 +19,10 @@ MAX_PART = 300
 _GROUP = re.compile(r"(?:[\s:]{1,9}(?:\[[^\[\]]{0,500}\]|\d{1,6}[\s:/\\]{1,9}\d{1,6})){1,3}\s*$")
 """What GitLab takes from a job's name to get its group: matrix variables, the number of a shard."""
 
+_MODULE = re.compile(
+    r"(?:[a-z_]\w{0,99}\.){0,20}?(?:test_\w{1,99}|\w{1,99}_test)(?=\.[A-Z]|$)", re.ASCII
+)
+
 _STEP = " > "
 """Between the job that starts a child pipeline and the job there."""
 
@@ -40,6 +44,15 @@ def name_test(suite: str, classname: str, name: str, file: str, at: float = 0.0)
     # Surefire writes the types of JUnit 5's parameters in braces.
     own = _TYPES.sub(r"(\g<types>)\g<index>", cleaned) or "(no name)"
     return NamedTest(name_suite(suite), _cut(_name_place(clean(place, at))), _cut(own))
+
+
+def find_file(test: NamedTest, file: str) -> str:
+    """Return the path of a test's file in its repository: as the report names it, or as the name of
+    a Python module does, which is all that pytest reports; "" if neither does."""
+    if file and not file.startswith("/"):
+        return file.removeprefix("./")
+    module = _MODULE.match(test.place)
+    return f"{module[0].replace('.', '/')}.py" if module else ""
 
 
 def clean(text: str, at: float = 0.0) -> str:

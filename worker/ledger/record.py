@@ -6,7 +6,7 @@ A test that has not failed is a number in the runs of its job; one that has is a
 pipeline in which it did.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -22,6 +22,9 @@ MOST_SUITES = 60
 
 MOST_RUNS = 20
 """The most runs of one suite in one pipeline that are told apart."""
+
+MOST_OWNED = 500
+"""The most files of one day whose owners are kept."""
 
 MOST_PIPELINES = 1000
 """The most pipelines that are kept of one day."""
@@ -240,7 +243,15 @@ class DayRecord:
     """How many more pipelines there were than are kept."""
     newest_left_out: int = 0
     """The greatest id of these: none up to it is taken in again."""
+    owners: tuple[tuple[str, str], ...] = ()
+    """Who owned the files of tests that failed, on the day itself, in words: each path with its
+    owners, "" for nobody."""
     schema: int = SCHEMA
+
+    def own(self, owners: Mapping[str, str]) -> "DayRecord":
+        """Return the record with the owners of some files."""
+        both = sorted({**dict(self.owners), **owners}.items())
+        return replace(self, owners=tuple(both[:MOST_OWNED]))
 
     def knows(self, pipeline_id: int, updated_at: str) -> bool:
         """Whether the pipeline was looked at in this state, or is one that is not kept."""
@@ -279,4 +290,7 @@ class DayRecord:
             else each
             for each in self.pipelines
         )
-        return replace(self, pipelines=tuple(emptied))
+        pipelines = tuple(emptied)
+        if pipelines == self.pipelines:
+            return self
+        return replace(self, pipelines=pipelines, owners=())

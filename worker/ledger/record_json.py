@@ -45,6 +45,7 @@ _SUITE: _Kinds = (
 )
 _EARLIER = 7
 _FAILURE: _Kinds = ((int, None), (int, None), _TEXT, _TEXT, _TEXT, (bool, False))
+_OWNED: _Kinds = (_TEXT, _TEXT)
 _TEST: _Kinds = ((int, None), (int, None), (int, None))
 
 
@@ -111,6 +112,7 @@ def _dump(record: DayRecord) -> bytes:
         "newest_left_out": record.newest_left_out,
         "tests": [[place(each.suite), place(each.place), place(each.name)] for each in tests],
         "pipelines": pipelines,
+        "owners": [[place(path), place(words)] for path, words in record.owners],
         "texts": [*texts],
     }
     # Lone surrogates, which cannot be encoded, become question marks.
@@ -136,6 +138,8 @@ def _load(fields: Any) -> DayRecord:
         tuple(_read_pipeline(row, texts, tests) for row in _list(fields["pipelines"], _PIPELINE)),
         _check(fields["left_out"], int),
         _check(fields["newest_left_out"], int),
+        # Records of an earlier version have none.
+        tuple((texts[a], texts[b]) for a, b in _list(fields.get("owners", []), _OWNED)),
     )
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", record.day) or not date.fromisoformat(record.day):
         raise ValueError(f"not a day: {record.day[:40]}")

@@ -10,7 +10,7 @@ import hmac
 import logging
 import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -19,16 +19,17 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from worker.errors import SandpiperError, StoreError
 from worker.jobs.verdict_days import DayReport
-from worker.pages import operators, render, stored, view
+from worker.pages import ledger, operators, render, stored, view
 from worker.pages.openid import OpenIdClient
-from worker.pages.render import make_message_page, make_page
+from worker.pages.render import make_home_route, make_message_page, make_page
 from worker.pages.sign_in import Signer, SignIn
 from worker.sessions.incidents import IncidentStore
+from worker.sessions.ledger import LedgerStore
 from worker.sessions.store import SessionStore
 from worker.settings.limits import LimitSettings
 
@@ -82,6 +83,7 @@ class Pages:
             Route("/sessions", self.answer_overview, methods=["GET"]),
             Route("/sessions/report", self.answer_report, methods=["GET"]),
             Route("/incidents", self.answer_incidents, methods=["GET"]),
+            Route("/tests", self.answer_tests, methods=["GET"]),
             Route("/sessions/{id}", self.answer_session, methods=["GET"]),
             Route("/sessions/{id}/files", self.answer_file, methods=["GET"]),
             *(self.sign_in.make_routes() if self.sign_in else ()),
@@ -135,6 +137,15 @@ class Pages:
             return refusal
         project = _get_query(request, "project").strip()[:200]
         return await self._run_in_thread(lambda: self._make_incident_page(project, request))
+
+    async def answer_tests(self, request: Request) -> Response:
+        """Answer with the tests that fail without a cause, or with one of them, for operators."""
+        if (refusal := await self._refuse_stranger(request)) is not None:
+            return refusal
+        query = ledger.parse_query(partial(_get_query, request))
+        if query is None:
+            return _make_not_found()
+        return await self._run_in_thread(lambda: self._make_tests_page(query, request))
 
     async def _refuse_stranger(self, request: Request) -> Response | None:
         """Return the refusal for anyone but operators; None for operators."""
@@ -252,6 +263,11 @@ class Pages:
         link, who = partial(self._link_session, "sessions/"), self._name_operator(request)
         return make_page("incidents", has_form=True, page=found, link=link, signed_in=who)
 
+    def _make_tests_page(self, query: ledger.Query, request: Request) -> Response:
+        found = ledger.build_page(LedgerStore(self.open_store().records), self.now(), query)
+        who = self._name_operator(request)
+        return make_page("tests", has_form=True, page=found, query=query, signed_in=who)
+
     def _name_operator(self, request: Request) -> tuple[str, str] | None:
         return self.sign_in.describe_operator(request) if self.sign_in else None
 
@@ -368,30 +384,3 @@ class _LazyStore:
         with self._lock:
             self._store = self._store or self._open()
         return self._store
-
-
-DOCUMENTATION = "https://gitlab.com/sandpiper-ci/sandpiper/-/blob/main/README.md"
-
-
-def make_home_route(url: str, *, can_sign_in: bool, has_token: bool) -> Route:
-    """Make the route of the first page. `url` is the pages' address, "" if there are none;
-    operators can sign in by GitLab, or have a token, or neither."""
-    base = url.rstrip("/")
-
-    async def answer(request: Request) -> Response:
-        """Answer with the page, or whoever wants JSON alone with that."""
-        accepted = request.headers.get("accept", "")
-        if "application/json" in accepted and "text/html" not in accepted:
-            return JSONResponse(
-                {"name": "Sandpiper", "status": "ok", "documentation": DOCUMENTATION}
-            )
-        return make_page(
-            "home",
-            has_pages=bool(base),
-            sign_in=f"{base}/sign-in" if base and can_sign_in else "",
-            sessions=f"{base}/sessions?password" if base and has_token else "",
-            documentation=DOCUMENTATION,
-        )
-
-    handler: Callable[[Request], Awaitable[Response]] = answer
-    return Route("/", handler, methods=["GET"])

@@ -38,6 +38,7 @@ from worker.sessions.recent import (
 )
 from worker.sessions.retries import RetryStore
 from worker.sessions.store import SessionStore
+from worker.verdict.aftermath import Share
 from worker.verdict.retries import describe_retries
 from worker.verdict.verdict import NAMES, Verdict
 
@@ -365,13 +366,13 @@ def build_report(reports: Sequence[DayReport], days: int, project: str) -> _Repo
 def _make_line(group: Bucket, cut: str) -> TurnLine:
     name = describe_verdict(group.name) or group.name if cut == "verdict" else group.name
     right = precision.write_share(group) if group.judged_count else ""
-    return TurnLine(one_line(name, 200), group, right, _make_bar(group))
+    return TurnLine(one_line(name, 200), group, right, make_bar(group.right_share))
 
 
-def _make_bar(group: Bucket) -> Bar | None:
-    if not group.judged_count:
+def make_bar(share: Share) -> Bar | None:
+    """Make the bar of a share; None without observations."""
+    if not share.total:
         return None
-    share = group.right_share
     return Bar(*(round(100 * each, 1) for each in (share.value, *share.interval)))
 
 
@@ -384,7 +385,7 @@ def _make_week(group: Bucket, scale: float) -> _Week:
         f"{open_count:,} open; right {precision.write_share(group)}"
     )
     label = group.name.partition("-")[2]
-    return _Week(label, _make_bar(group), right, wrong, unknown, title)
+    return _Week(label, make_bar(group.right_share), right, wrong, unknown, title)
 
 
 def _add_urls(failures: Iterable[Frequent]) -> list[tuple[Frequent, list[str]]]:

@@ -6,13 +6,15 @@ they get here.
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from importlib.resources import files
 
 import jinja2
 from markupsafe import Markup
-from starlette.responses import HTMLResponse, Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
 
 from worker.pages.texts import (
     check_web_url,
@@ -115,3 +117,30 @@ def make_message_page(
     """Answer with a title and a sentence, `more` headers, and links: what they say → where to."""
     body = render_page("said", title=title, text=text, links=links or {})
     return HTMLResponse(body, status, headers={**_make_headers(), **(more or {})})
+
+
+DOCUMENTATION = "https://gitlab.com/sandpiper-ci/sandpiper/-/blob/main/README.md"
+
+
+def make_home_route(url: str, *, can_sign_in: bool, has_token: bool) -> Route:
+    """Make the route of the first page. `url` is the pages' address, "" if there are none;
+    operators can sign in by GitLab, or have a token, or neither."""
+    base = url.rstrip("/")
+
+    async def answer(request: Request) -> Response:
+        """Answer with the page, or whoever wants JSON alone with that."""
+        accepted = request.headers.get("accept", "")
+        if "application/json" in accepted and "text/html" not in accepted:
+            return JSONResponse(
+                {"name": "Sandpiper", "status": "ok", "documentation": DOCUMENTATION}
+            )
+        return make_page(
+            "home",
+            has_pages=bool(base),
+            sign_in=f"{base}/sign-in" if base and can_sign_in else "",
+            sessions=f"{base}/sessions?password" if base and has_token else "",
+            documentation=DOCUMENTATION,
+        )
+
+    handler: Callable[[Request], Awaitable[Response]] = answer
+    return Route("/", handler, methods=["GET"])

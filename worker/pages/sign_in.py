@@ -49,7 +49,7 @@ MAX_AT_ONCE = 2
 SECONDS = 30.0
 _MINUTE = 60.0
 
-_PATHS = ("sessions", "sessions/report", "incidents")
+_PATHS = ("sessions", "sessions/report", "incidents", "tests")
 """The pages to which a sign-in leads back, below `pages.url`."""
 
 _TO = re.compile(rf"({'|'.join(_PATHS)})(\?[A-Za-z0-9._~%&=+*/:@,!-]{{0,500}})?", re.ASCII)

@@ -18,6 +18,9 @@ from worker.sessions.parsed import Kind, ParsedRecords
 _READERS = 8
 """How many days are read at the same time: a bucket answers each of them after a while."""
 
+_MOST_DAMAGED = 4
+"""In how many days of a project, at most, its path is looked for."""
+
 
 class LedgerStore:
     """The days' records of tests in a store. All methods raise StoreError.
@@ -57,6 +60,21 @@ class LedgerStore:
         days = [day for _, day in self.list_days(project_id) if day >= first]
         with ThreadPoolExecutor(_READERS, "ledger") as readers:
             return tuple(filter(None, readers.map(partial(self.read_day, project_id), days)))
+
+    def find_projects(self, project_id: int = 0) -> dict[int, str]:
+        """Return the paths of the projects of which something is known, or that of one project:
+        those with the newest day first, and each as the newest readable day has it."""
+        days: dict[int, list[str]] = {}
+        for number, day in reversed(self.list_days(project_id)):
+            days.setdefault(number, []).append(day)
+
+        def find_path(number: int) -> tuple[int, str] | None:
+            read = (self.read_day(number, day) for day in days[number][:_MOST_DAMAGED])
+            found = next(filter(None, read), None)
+            return (number, found.project) if found else None
+
+        with ThreadPoolExecutor(_READERS, "ledger") as readers:
+            return dict(filter(None, readers.map(find_path, days)))
 
     def list_days(self, project_id: int = 0) -> Sequence[tuple[int, str]]:
         """List the projects and days of which something is known, or those of one project, sorted

@@ -79,6 +79,8 @@ class Reported:
     gaps: list[str] = field(default_factory=list[str])
     asked: list[int] = field(default_factory=list[int])
     since: list[float] = field(default_factory=list[float])
+    owners: str | SourceError = ""
+    owners_read: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     on_read: Callable[[], None] = lambda: None
 
     def add(self, number: int, age: float, project: int = 7) -> EndedPipeline:
@@ -108,6 +110,12 @@ class Reported:
         if isinstance(answer, SourceError):
             raise answer
         return answer
+
+    def read_owners_file(self, project_id: int, ref: str) -> str:
+        self.owners_read.append((project_id, ref))
+        if isinstance(self.owners, SourceError):
+            raise self.owners
+        return self.owners
 
     def find_ended_pipelines(self, since: float) -> Iterator[Sequence[EndedPipeline] | str]:
         self.since.append(since)

@@ -324,3 +324,38 @@ def test_the_next_sweep_goes_on_where_one_was_killed(tmp_path: Path, point: str)
         assert list(last.deps.storage.ledger.read_days(project, 0.0)) == days
     again = Ledger(tmp_path, make_world())
     assert (again.sweep(), again.reported.asked) == ([], [])
+
+
+OWNERS = "* @crew\n/tests/ @mara @pier/harbour\n"
+
+
+def find_owned(ledger: Ledger) -> tuple[tuple[str, str], ...]:
+    record = ledger.deps.storage.ledger.read_day(7, TODAY)
+    assert record
+    return record.owners
+
+
+def test_who_owns_the_files_of_failed_tests_is_read_once_a_day(ledger: Ledger) -> None:
+    ledger.reported.owners = OWNERS
+    for number, files in ((1, ("tests/a.py", "b.py")), (2, ("b.py",)), (3, ("", "c.py"))):
+        failures = tuple(replace(FAILED, file=file, job=file) for file in files)
+        made = make_tests(ledger.reported.add(number, HOUR))
+        ledger.reported.answers[number] = replace(made, failures=failures)
+        record_tests(7, number, ledger.deps)
+    assert ledger.reported.owners_read == [(7, "HEAD"), (7, "HEAD")]
+    assert find_owned(ledger) == (
+        *(("b.py", "crew"), ("c.py", "crew"), ("tests/a.py", "mara, pier/harbour")),
+    )
+
+
+def test_without_owners_the_tests_are_recorded_all_the_same(ledger: Ledger) -> None:
+    made = make_tests(ledger.reported.add(1, HOUR))
+    ledger.reported.answers[1] = replace(made, failures=(replace(FAILED, file="tests/a.py"),))
+    ledger.reported.owners = SourceError("GitLab does not answer", transient=True)
+    record_tests(7, 1, ledger.deps)
+    assert (ledger.list_recorded(), find_owned(ledger)) == ([(TODAY, [1])], ())
+    ledger.reported.owners = ""
+    record_tests(7, 1, ledger.deps)
+    record_tests(7, 1, ledger.deps)
+    assert find_owned(ledger) == (("tests/a.py", ""),)
+    assert len(ledger.reported.owners_read) == 2

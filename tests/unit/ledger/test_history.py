@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.ledger.made import BEGIN, make_day, make_failure, make_run, make_usual_day
-from worker.ledger.history import Life, find_lives, list_flaky
+from worker.ledger.history import Life, Order, find_lives, find_named, rank_tests
 from worker.ledger.names import name_test
 from worker.ledger.record import FailedTest, NamedTest, PipelineTests, RanOn, SuiteRun
 
@@ -163,7 +163,7 @@ def test_a_job_is_renamed_only_if_the_two_never_ran_side_by_side() -> None:
     assert find_life(old, both, new, test=test).former == ()
 
 
-# ------------------------------------------------------------------------------------ the flakiest
+# --------------------------------------------------------------------------------------- ranked
 
 
 def flake(number: int, failed: str) -> list[PipelineTests]:
@@ -173,19 +173,57 @@ def flake(number: int, failed: str) -> list[PipelineTests]:
     return [look, again]
 
 
+def rank(
+    *looks: PipelineTests, order: Order = Order.FLAKIEST, since: float = 0.0, most: int = 50
+) -> tuple[Life, ...]:
+    return rank_tests([make_day(*looks)], since, most)[order]
+
+
 def test_the_flakiest_tests_are_those_proven_on_most_commits() -> None:
     looks = [*flake(1, "test_a"), *flake(3, "test_a test_b"), *flake(5, "test_c")]
     looks += [make_run(number, "test_red") for number in range(7, 20)]
-    flaky = list_flaky([make_day(*looks)], 0.0)
+    flaky = rank(*looks)
     assert [life.test.name for life in flaky] == ["test_a", "test_c", "test_b"]
     assert [len(life.flakes) for life in flaky] == [2, 1, 1]
-    assert [life.test.name for life in list_flaky([make_day(*looks)], 0.0, most=1)] == ["test_a"]
-    assert list_flaky([make_day(*looks)], BEGIN + 86400.0) == ()
+    assert [life.test.name for life in rank(*looks, most=1)] == ["test_a"]
+    assert rank(*looks, since=BEGIN + 86400.0) == ()
+
+
+def test_the_newest_are_those_that_failed_first_last_but_in_no_merge_request_alone() -> None:
+    request = replace(make_run(9, "test_d"), ran_on=RanOn.REQUEST, mr_iid=12, ref="")
+    looks = [*flake(1, "test_a"), make_run(3, "test_b"), *flake(5, "test_a test_c"), request]
+    newest = rank(*looks, order=Order.NEWEST)
+    assert [life.test.name for life in newest] == ["test_c", "test_b", "test_a"]
+
+
+def test_the_slowest_to_be_mended_are_those_that_fail_on_the_longest() -> None:
+    looks = [*flake(1, "test_a"), make_run(3, "test_b"), *flake(5, "test_c"), make_run(7, "test_a")]
+    request = replace(make_run(20, "test_b"), ran_on=RanOn.REQUEST, mr_iid=12, ref="")
+    looks += [make_run(8, "test_c"), make_run(9, "test_d"), request]
+    slowest = rank(*looks, order=Order.SLOWEST)
+    assert [(life.test.name, life.troubled_seconds) for life in slowest] == [
+        *(("test_a", 360.0), ("test_c", 180.0)),
+    ]
+    assert [life.runs_since for life in slowest] == [3, 2]
+
+
+def test_a_test_is_found_by_its_name_or_else_by_a_part_of_it() -> None:
+    days = [make_day(make_run(1, "test_a test_ab Test_B"), make_run(2))]
+    for wanted, names in (
+        ("test_a", ["test_a"]),
+        ("tests.test_cart.TestCart test_a", ["test_a"]),
+        ("TEST_B ", ["Test_B"]),
+        ("testcart test_", ["Test_B", "test_a", "test_ab"]),
+        ("b", ["Test_B", "test_ab"]),
+        ("test_z", []),
+    ):
+        found = find_named(days, wanted, 0.0)
+        assert [life.test.name for life in found] == names, wanted
 
 
 def test_of_tests_that_fail_only_together_one_is_listed() -> None:
     looks = [*flake(1, "test_a test_b"), *flake(3, "test_a test_b"), *flake(5, "test_c")]
-    flaky = list_flaky([make_day(*looks)], 0.0)
+    flaky = rank(*looks)
     assert [(life.test.name, len(life.together)) for life in flaky] == [
         ("test_a", 1),
         ("test_c", 0),
@@ -200,5 +238,5 @@ def test_sixty_days_of_a_busy_project_take_less_than_a_second() -> None:
     find_lives(days, tests, 0.0)
     assert time.process_time() - begin < 1
     begin = time.process_time()
-    list_flaky(days, 0.0)
+    rank_tests(days, 0.0)
     assert time.process_time() - begin < 1

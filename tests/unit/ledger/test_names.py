@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from worker.ledger.names import MAX_PART, find_tests, is_renamed, matches, name_test
+from worker.ledger.names import MAX_PART, find_file, find_tests, is_renamed, matches, name_test
 from worker.ledger.record import FailedTest, NamedTest
 
 TABLE = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text())
@@ -75,10 +75,32 @@ def test_the_tests_that_a_log_names_are_found_once_each() -> None:
     assert find_tests(named[:3], ["all is well"]) == find_tests((), lines) == ()
 
 
+@pytest.mark.parametrize(
+    ("place", "file", "path"),
+    [
+        ("Ferry", "spec/ferry_spec.rb", "spec/ferry_spec.rb"),
+        ("./spec/ferry_spec.rb", "./spec/ferry_spec.rb", "spec/ferry_spec.rb"),
+        ("tests.unit.test_ferry.TestSeats", "", "tests/unit/test_ferry.py"),
+        ("tests.unit.test_ferry", "", "tests/unit/test_ferry.py"),
+        ("tests.test_ferry", "/builds/a/b/tests/test_ferry.py", "tests/test_ferry.py"),
+        ("ferry_test.Seats", "", "ferry_test.py"),
+        ("com.acme.FerryTest", "", ""),
+        ("tests.test_ferry more words", "", ""),
+        ("Ferry seats", "/builds/a/b/ferry.js", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_tests_file_is_told_by_the_report_or_by_its_module(
+    place: str, file: str, path: str
+) -> None:
+    assert find_file(NamedTest("unit", place, "test_a"), file) == path
+
+
 @pytest.mark.parametrize("sign", ["(", "[", "\\", "a ", "0x", "::", "é", "\ud800", "\0", "1/", "@"])
 def test_a_hostile_name_is_cut_and_costs_no_time(sign: str) -> None:
     long = sign * 200_000
     test = name_test(long, long, long, long, at=1e9)
     assert max(map(len, (test.suite, test.place, test.name))) <= MAX_PART
     assert matches(test, long) in (True, False)
+    assert find_file(NamedTest("unit", long, "x"), "") == ""
     assert name_test("", "", "", "") == NamedTest("", "", "(no name)")

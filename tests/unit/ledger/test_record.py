@@ -10,9 +10,11 @@ import pytest
 from tests.unit.ledger.made import make_day, make_failure, make_run, rerun
 from worker.ledger.record import (
     MOST_FAILURES,
+    MOST_OWNED,
     MOST_PIPELINES,
     MOST_SUITES,
     PipelineTests,
+    RanOn,
     SuiteRun,
 )
 
@@ -178,3 +180,13 @@ def test_a_merge_requests_pipelines_are_forgotten_and_no_others() -> None:
     assert forgotten.pipelines == (make_run(1), looked_at, make_run(3))
     assert forgotten.knows(2, of_request.updated_at)
     assert day.forget(0) == day.forget(13) == day
+
+
+def test_owners_of_files_are_joined_and_forgotten_with_a_merge_request() -> None:
+    request = replace(make_run(2, "test_a"), ran_on=RanOn.REQUEST, mr_iid=12, ref="")
+    day = make_day(make_run(1), request).own({"b.py": "mara", "a.py": ""}).own({"b.py": "li"})
+    assert day.owners == (("a.py", ""), ("b.py", "li"))
+    assert day.forget(13) is day
+    assert day.forget(12).owners == ()
+    many = day.own({f"{number:04}.py": "mara" for number in range(2 * MOST_OWNED)})
+    assert len(many.owners) == MOST_OWNED

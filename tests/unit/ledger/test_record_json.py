@@ -24,6 +24,14 @@ DAY = make_day(
 def test_what_was_stored_is_read_again() -> None:
     assert load_day(dump_day(DAY)) == DAY
     assert load_day(dump_day(make_day())) == make_day()
+    owned = DAY.own({"tests/a.py": "mara, crew/pier", "tests/b.py": ""})
+    assert load_day(dump_day(owned)) == owned
+
+
+def test_a_record_without_owners_is_read_too() -> None:
+    fields = json.loads(dump_day(DAY))
+    del fields["owners"]
+    assert load_day(json.dumps(fields).encode()) == DAY
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -74,7 +82,7 @@ def test_a_lone_surrogate_is_stored_as_a_question_mark() -> None:
 
 def test_what_a_later_version_has_added_is_left_out() -> None:
     fields = json.loads(dump_day(DAY))
-    fields["owners"] = {"a": 1}
+    fields["later"] = {"a": 1}
     for row in fields["pipelines"]:
         missing = 11 - len(row)
         row += [[], [], 0][3 - missing :] if missing else []

@@ -5,7 +5,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from tests.unit.pages.pages import ATTRIBUTES, TAGS, Seen
-from worker.pages.http import DOCUMENTATION, make_home_route
+from worker.pages.render import DOCUMENTATION, make_home_route
 
 URL = "https://sandpiper.example/tools"
 SIGN_IN, LIST = f"{URL}/sign-in", f"{URL}/sessions?password"

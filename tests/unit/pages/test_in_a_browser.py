@@ -9,6 +9,8 @@ import pytest
 from tests.browser import CHROMIUM, Browser, open_browser
 from tests.contexts import SUBJECT
 from tests.kept_incidents import HOUR, LANDINGS, keep, make_closed, make_failure, make_open
+from tests.kept_tests import keep as keep_tests
+from tests.kept_tests import make_failed, make_pipeline, make_story
 from tests.unit.pages.pages import KEY, NOW, TOKEN, Site, hostile
 from tests.unit.pages.test_overview import ROWS_TO_FIND
 from tests.unit.pages.test_report_page import count
@@ -26,7 +28,7 @@ pytestmark = [
 ]
 
 LONG = "no_space_in_it_" * 40
-PAGES = ("session", "hostile", "overview", "report", "incidents", "nothing")
+PAGES = ("session", "hostile", "overview", "report", "incidents", "tests", "life", "nothing")
 PHONE, DESKTOP, PAPER = 390, 1280, 718
 
 READ_CONTRAST = """(() => {
@@ -101,15 +103,24 @@ def write_page(name: str, folder: Path) -> Path:
         mended = replace(LANDINGS[1], title="Read the times of boats from the new feed")
         found = [make_closed(NOW - DAY), replace(make_open(NOW), failures=(long,))]
         keep(site.store, found, landings=(LANDINGS[0], mended))
+    elif name in ("tests", "life"):
+        test = make_failed(LONG, job=LONG, text=LONG)
+        runs = [*make_story(NOW), make_pipeline(900, NOW - DAY, test, job=LONG)]
+        keep_tests(site.store, runs, owners=(("tests/test_ferry.py", LONG[:200]),))
     paths = {
         "overview": "sessions",
         "report": "sessions/report",
         "incidents": "incidents",
+        "tests": "tests",
+        "life": "tests",
         "nothing": "sessions/nothing",
     }
+    queries = {"tests": {"order": "newest"}, "life": {"test": "_"}}
     address = f"/{paths.get(name, f'sessions/{KEY.session_id}')}"
     answer = site.client.get(
-        address, params={"sig": site.sign()}, headers={"authorization": f"Bearer {TOKEN}"}
+        address,
+        params=queries.get(name, {"sig": site.sign()}),
+        headers={"authorization": f"Bearer {TOKEN}"},
     )
     assert answer.status_code == (404 if name == "nothing" else 200)
     page = folder / f"{name}.html"
@@ -142,7 +153,7 @@ def test_no_page_is_wider_than_its_window(
     assert browser.run("document.scrollingElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("name", ["overview", "incidents"])
+@pytest.mark.parametrize("name", ["overview", "incidents", "tests"])
 def test_no_text_of_a_list_leaves_its_cell(
     browser: Browser, pages: dict[str, str], name: str
 ) -> None:

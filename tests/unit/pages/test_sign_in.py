@@ -22,8 +22,9 @@ from tests.unit.pages.pages import KEY, TOKEN
 from tests.web_client import Browser, Line
 from worker.conversation.limits import Limits
 from worker.jobs.verdict_days import read_days
-from worker.pages.http import Pages, make_home_route
+from worker.pages.http import Pages
 from worker.pages.openid import Application, OpenIdClient
+from worker.pages.render import make_home_route
 from worker.pages.sign_in import FRESH, PATIENCE, PER_MINUTE, SIGNED_IN, Seal, Signer, SignIn
 from worker.sessions.folder import FolderStore
 from worker.webhook.id_tokens import TokenVerifier, fetch_keys

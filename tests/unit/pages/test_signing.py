@@ -85,7 +85,13 @@ def test_without_an_address_of_the_pages_there_is_none(
     nowhere = client.get("/nothing/here")
 
     def look(signature: str) -> None:
-        for address in (*list_addresses(signature), "/sessions", "/sessions/report", "/incidents"):
+        for address in (
+            *list_addresses(signature),
+            "/sessions",
+            "/sessions/report",
+            "/incidents",
+            "/tests",
+        ):
             answer = client.get(address, auth=("me", TOKEN))
             assert (answer.status_code, answer.text) == (404, nowhere.text)
 

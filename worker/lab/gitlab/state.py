@@ -81,9 +81,9 @@ class Project:
     archived: bool = False
 
     def find_commit(self, name: str) -> str:
-        """Return the id of the commit that `name` (a branch, an id or the beginning of an id)
-        stands for; `name` itself if there is none."""
-        name = name.removeprefix("refs/heads/")
+        """Return the id of the commit that `name` (a branch, HEAD for the default one, an id or the
+        beginning of an id) stands for; `name` itself if there is none."""
+        name = self.default_branch if name == "HEAD" else name.removeprefix("refs/heads/")
         if name in self.refs or not _SHORT.fullmatch(name):
             return self.refs.get(name, name)
         alike = [each for each in self.commits if each.startswith(name)]

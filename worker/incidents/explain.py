@@ -218,11 +218,14 @@ class _Branch:
         if mender and contains_landing(request, mender):
             return False
         span = self._find_span(name, failure)
+        rank = self._history.ranks.get(request.base)
+        has_passed = span and span.green and 0 < request.ended_at <= span.green.ended_at
+        if span and has_passed and not (rank is not None and span.covers(rank)):
+            return False  # the branch has passed after that: it broke later
         if span is None or span.end is None:
             is_over = bool(failure.ended_by) or failure.until_pipeline != 0
             return not is_over or 0 < request.ended_at <= failure.until_at
         in_time = 0 < request.ended_at <= span.end.ended_at
-        rank = self._history.ranks.get(request.base)
         if rank is None or span.end_rank is None:
             return in_time
         before = rank < span.end_rank or any(each.rank == rank for each in span.reds)

@@ -80,9 +80,11 @@ def judge(at: At) -> BranchRecord:
     return stands
 
 
-def turn_red(at: At, **jobs: bytes) -> str:
-    """Let `main` fail since a landing, and the merge request stand on that."""
-    run_main(at, land(at, "green"), **dict.fromkeys(jobs, b""))
+def turn_red(at: At, before: str = "green", /, **jobs: bytes) -> str:
+    """Let `main` fail since a landing, and the merge request stand on that. Before that it passes
+    with another landing, unless `before` is ""."""
+    if before:
+        run_main(at, land(at, before), **dict.fromkeys(jobs, b""))
     sha = land(at, "red")
     pipeline = run_main(at, sha, **jobs)
     at.scene.mr.base_sha = sha
@@ -221,11 +223,12 @@ def test_what_is_not_the_branchs_is_analysed_for_itself(
 
 
 def test_a_note_from_before_the_incident_is_joined_and_left_again(at: At) -> None:
+    run_main(at, land(at, "green"), clock=b"")
     at.run_failed(fail(at))
     before = note(at)
     assert RED not in before
     assert request(at).told_incidents == ()
-    sha = turn_red(at, clock=RACE)
+    sha = turn_red(at, "", clock=RACE)
     record = judge(at)
     for _ in range(2):
         tell(at, record)
@@ -241,12 +244,22 @@ def test_a_note_from_before_the_incident_is_joined_and_left_again(at: At) -> Non
     assert edits(at) == 3
 
 
+def test_what_failed_before_the_branch_last_passed_is_not_the_branchs(at: At) -> None:
+    at.run_failed(fail(at))
+    before = note(at)
+    turn_red(at, clock=RACE)  # it passes once more, and then it breaks
+    tell(at, judge(at))
+    assert note(at) == before
+    assert request(at).told_incidents == ()
+
+
 def test_an_incident_that_opens_while_the_analysis_runs_is_told_at_its_end(at: At) -> None:
     def opens(number: int) -> None:
         if not at.build_deps().storage.incidents.read_branch(at.scene.project.id, "main"):
-            turn_red(at, clock=RACE)
+            turn_red(at, "", clock=RACE)
         tell(at, judge(at))  # its job finds a placeholder
 
+    run_main(at, land(at, "green"), clock=b"")
     at.on_asking = opens
     at.run_failed(fail(at))
     assert note(at).split("\n\n")[1].startswith(RED)

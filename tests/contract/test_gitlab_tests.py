@@ -13,8 +13,6 @@ from worker.gitlab.read.api import ReadClient
 from worker.gitlab.read.gitlab_reader import GitLabReader
 from worker.ledger.record import PipelineTests, RanOn
 
-NOW = datetime.now(UTC)
-
 
 @pytest.fixture
 def sim() -> Iterator[GitLabSim]:
@@ -175,7 +173,8 @@ def test_after_a_retry_both_looks_together_show_that_the_test_has_passed(
 def test_a_report_from_before_a_retry_is_not_taken_for_the_new_one(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    sim.set_clock(NOW)
+    now = datetime.now(UTC)
+    sim.set_clock(now)
     run = branch(sim, scene)
     job = report(sim, run, FAILED)
     read(reader, run)
@@ -183,14 +182,15 @@ def test_a_report_from_before_a_retry_is_not_taken_for_the_new_one(
     again.tests = [PASSED, case("test_io", "failed", "boom"), case("test_new", "failed", "boom")]
     with pytest.raises(SourceError, match="earlier test report"):
         read(reader, run)
-    sim.set_clock(NOW + timedelta(minutes=3))
+    sim.set_clock(now + timedelta(minutes=3))
     assert [each.test.name for each in read(reader, run).failures] == ["test_io", "test_new"]
 
 
 def test_what_is_not_counted_yet_is_read_from_the_report(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    sim.set_clock(NOW)
+    now = datetime.now(UTC)
+    sim.set_clock(now)
     run = branch(sim, scene)
     job = report(sim, run, FAILED, case("a"))
     job.is_summarised = False
@@ -203,11 +203,12 @@ def test_what_is_not_counted_yet_is_read_from_the_report(
 def test_a_report_that_gitlab_has_not_read_at_all_is_asked_for_later(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    sim.set_clock(NOW)
+    now = datetime.now(UTC)
+    sim.set_clock(now)
     run = branch(sim, scene)
     report(sim, run, case("a"), name="lint")
     report(sim, run, FAILED).is_summarised = False
-    run.shown_report = NOW, {"test_suites": []}
+    run.shown_report = now, {"test_suites": []}
     with pytest.raises(SourceError, match="not read all test reports"):
         read(reader, run)
 
@@ -306,7 +307,8 @@ def test_many_children_are_read_within_bounds(
 
 
 def test_a_child_at_work_is_waited_for(sim: GitLabSim, scene: Scene, reader: GitLabReader) -> None:
-    sim.set_clock(NOW)
+    now = datetime.now(UTC)
+    sim.set_clock(now)
     run = branch(sim, scene, "success")
     report(sim, child(sim, run, "backend", "running"), case("a"))
     with pytest.raises(SourceError, match="is running"):
@@ -400,12 +402,13 @@ def test_a_request_is_asked_for_once_for_many_of_its_pipelines(
 def test_the_ended_pipelines_of_each_served_project_are_listed(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    sim.set_clock(NOW - timedelta(days=2))
+    now = datetime.now(UTC)
+    sim.set_clock(now - timedelta(days=2))
     branch(sim, scene)
-    sim.set_clock(NOW)
+    sim.set_clock(now)
     green, red, _ = (branch(sim, scene, each) for each in ("success", "failed", "running"))
     child(sim, red, "backend")
-    since = (NOW - timedelta(hours=1)).timestamp()
+    since = (now - timedelta(hours=1)).timestamp()
     begin = len(sim.requests)
     found = listed(reader, since)
     assert [(each.pipeline_id, each.status) for each in found] == [

@@ -35,7 +35,7 @@ log = logging.getLogger("sandpiper.incidents")
 
 _Change = Callable[[RequestRecord | None], RequestRecord | None]
 
-_NOT_DONE = (401, 429)
+NOT_DONE = (401, 429)
 """The status of a refusal that has nothing to do with the job: it has surely not run again."""
 
 _MOST_ASKED = 100
@@ -213,7 +213,7 @@ class _Runs:
         try:
             answer = self.deps.gitlab.incident_writer.retry_job(self.record.project_id, job_id)
         except ForgeError as error:
-            if error.status in _NOT_DONE:
+            if error.status in NOT_DONE:
                 with suppress(StoreError):
                     self._take_back(marked, job_id, may_run=True)
             if error.transient:

@@ -16,6 +16,7 @@ from worker.conversation.events import JobRetried, Watcher
 from worker.errors import ForgeError, SandpiperError, SourceError, StoreError
 from worker.safety.markdown import Marker
 from worker.settings.runs import RetrySettings
+from worker.turns.incident_actions import NOT_DONE
 from worker.turns.parts import Deps
 from worker.verdict.jobs import FailingJob
 from worker.verdict.retries import RetriedJob, choose_retries
@@ -24,9 +25,6 @@ from worker.verdict.verdict import Verdict
 log = logging.getLogger("sandpiper.retries")
 
 _DAY = 86_400.0
-
-_NOT_DONE = (401, 429)
-"""The status of a refusal that has nothing to do with the job: it has surely not run again."""
 
 
 def list_allowed(settings: RetrySettings) -> frozenset[Verdict]:
@@ -46,18 +44,21 @@ def retry_jobs(context: Context, deps: Deps, watch: Watcher) -> None:
     subject, survey = context.subject, context.survey
     if not allowed or not context.is_look or context.dry_run or subject.branch or survey is None:
         return
-    if context.has_failed or context.note is None or context.note.discussion_id:
+    if context.has_failed or context.note is None or not context.note.note_id:
         return
     chosen = choose_retries(survey, context.verdict, allowed)
     if isinstance(chosen, str):
         log.info("session %s: nothing is run again: %s", context.session_id, chosen)
         return
-    try:
-        for job in chosen:
+    for job in chosen:
+        try:
             _retry(job, context, deps, watch)
+        except (ForgeError, SourceError, StoreError) as error:
+            log.warning("session %s: job %d: %s", context.session_id, job.job_id, error)
+    try:
         tell_retries(context, deps)
-    except (ForgeError, SourceError, StoreError) as error:
-        log.warning("session %s: not run again: %s", context.session_id, error)
+    except (ForgeError, StoreError) as error:
+        log.warning("session %s: what runs again is not told: %s", context.session_id, error)
 
 
 def _retry(job: FailingJob, context: Context, deps: Deps, watch: Watcher) -> None:
@@ -83,7 +84,7 @@ def _retry(job: FailingJob, context: Context, deps: Deps, watch: Watcher) -> Non
     try:
         answer = deps.gitlab.incident_writer.retry_job(project, job.job_id)
     except ForgeError as error:
-        if error.status in _NOT_DONE:
+        if error.status in NOT_DONE:
             store.change(project, lambda found: found.drop(job.job_id))
         raise
     if isinstance(answer, str):

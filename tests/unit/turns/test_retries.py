@@ -18,7 +18,7 @@ from tests.steps import Killed, Stepped, Steps
 from worker.conversation.events import Event, JobRetried
 from worker.conversation.triggers import PipelineFailed, PipelinePassed
 from worker.jobs.retention import forget_merge_request, list_expired, remove_expired
-from worker.settings.runs import RetrySettings
+from worker.settings.runs import NoteSettings, RetrySettings
 from worker.turns.parts import Attempt, Deps
 from worker.verdict.retries import RetriedJob
 from worker.verdict.verdict import Verdict
@@ -104,11 +104,17 @@ def test_it_is_run_again_once_and_the_note_says_so(flake: Flake) -> None:
         flake.run_failed()
     (again,) = flake.sim.retried
     assert flake.asked == 1
-    assert f"{LINE}[job {again.id}]({again.web_url}). What comes of it" in flake.note
+    assert f"{LINE}[job {again.id}]({again.web_url}). Nothing to do until" in flake.note
     assert flake.note.count(LINE) == 1
     (job,) = flake.list_known()
     assert (job.job_id, job.new_job, job.has_passed) == (flake.built.job.id, again.id, None)
     assert flake.came == [""]
+
+
+def test_it_is_run_again_where_notes_are_threads(flake: Flake) -> None:
+    flake.run_failed(change_parts(flake.deps, note=NoteSettings(thread=True)))
+    assert flake.asked == 1
+    assert LINE in flake.note
 
 
 def test_it_passes(flake: Flake) -> None:

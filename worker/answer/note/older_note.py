@@ -166,7 +166,7 @@ def put_retries(body: str, subject: Subject, jobs: Mapping[str, int]) -> str:
         f"{write_code_line(name)} as {_write_link(f'job {number}', f'{project}/-/jobs/{number}')}"
         for name, number in jobs.items()
     ]
-    line = f"{_RETRIED}{', '.join(new)}. What comes of it will be said here."
+    line = f"{_RETRIED}{', '.join(new)}. Nothing to do until that has ended; it will be said here."
     rest = rest.strip("\n")
     if rest.startswith(_RETRIED):
         rest = rest.partition("\n")[2].strip("\n")

@@ -71,7 +71,7 @@ def claimed(world: World) -> Posted:
 
 def post_note(world: World, label: str, again: str = "", **changes: Any) -> Posted:
     """The note where the model's verdict is this one, and `again` when it is asked once more;
-    `changes` replace parts of the product."""
+    `changes` replace parts of the product. No branch is watched: it is of the record alone."""
     with GitLabSim() as sim, TemporaryDirectory() as folder:
         built = build(world, sim)
         sim.add_member(built.scene.project, built.scene.bot, Access.DEVELOPER)
@@ -83,8 +83,7 @@ def post_note(world: World, label: str, again: str = "", **changes: Any) -> Post
             model=lambda: model,
             sandboxes=MemoryDriver(),
             describe_tools=lambda sandbox: "",
-            incident_settings=IncidentSettings(branches=()),  # these worlds are of the record alone
-            **changes,
+            **{"incident_settings": IncidentSettings(branches=())} | changes,
         )
         if world.fields.get("ledger"):  # as the sweep has left it before this pipeline failed
             parts = change_parts(parts, clock=HandClock(NOW.timestamp()))

@@ -9,7 +9,7 @@ import pytest
 from tests.labelled_notes import claimed, post_note, wrong_label
 from tests.labelled_worlds import RIGHT, World, read_worlds
 from worker.answer.repair import REFUTED
-from worker.settings.runs import RetrySettings
+from worker.settings.runs import IncidentSettings, RetrySettings
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +60,28 @@ def test_most_claims_that_are_near_a_refuted_one_are_left_alone() -> None:
     left = [world for world in CLAIMS if world.fields["expect"].get("asked", 1) == 1]
     assert len(CLAIMS) >= 40
     assert len(left) >= len(CLAIMS) / 2
+
+
+KNOWN_WRONG = {
+    "each-error-in-a-run-of-its-own": "each of two errors was seen in another run of the branch",
+    "picked-before-this-failure": "the change itself was picked onto the branch",
+    "picked-and-a-commit-more": "the same",
+    "a-new-commit-broke-after-ours": "the same, after this failure",
+    "flaky-before-the-pick-and-steady-since": "the same",
+    "an-error-that-passed-runs-have-too": "a line that each run prints is held for the error",
+    "target-cannot-reach-another-service": "a port is no part of an error's key",
+}
+"""Worlds in which a watched branch is held to explain all, and the record does not prove it."""
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.id)
+def test_a_watched_branch_explains_what_the_record_proves(world: World) -> None:
+    posted = post_note(world, "none", incident_settings=IncidentSettings())
+    if "Explained by the branch, no model was asked" in posted.body:
+        is_right = world.grade("preexisting") == RIGHT
+        assert is_right != (world.id in KNOWN_WRONG), posted.body
+    else:
+        assert world.id not in KNOWN_WRONG
 
 
 def _check_words(expect: Mapping[str, Any], body: str) -> None:
